@@ -1,4 +1,4 @@
-//! The kinds of arguments.
+//! The kinds of arguments of system calls: numbers, addresses of buffers, addresses of structures.
 
 use crate::count::{Count, Length};
 
@@ -11,8 +11,8 @@ pub enum Access {
     Write,
     /// The kernel reads the range, writes it, or both.
     Both,
-    /// The access is not known. The reported range is one byte, and the kernel may also touch an
-    /// unknown number of bytes after this byte.
+    /// The access is not known. One byte is reported, but the kernel may also touch bytes after
+    /// this byte.
     Unknown,
 }
 
@@ -21,21 +21,21 @@ pub enum Access {
 pub enum Argument {
     /// A number, or an address whose memory the call does not touch.
     Plain,
-    /// A number or an address; the table does not distinguish the two.
+    /// A number or an address. The table does not record which of the two.
     Unknown,
-    /// The address of a buffer of this length.
+    /// The address of a buffer, with the kernel's access to the buffer and its length.
     Buffer(Access, Length),
     /// The address of a string that ends with a NUL, such as a path or a name.
     Text,
     /// The address of a structure that contains further addresses.
     Pointee(Pointee),
-    /// A kind that depends on another argument.
+    /// The kind of this argument depends on another argument.
     By(&'static Choice),
-    /// The last argument of `ioctl`, which depends on the request (the second argument).
+    /// The last argument of `ioctl`, whose kind depends on the request in the second argument.
     Ioctl,
 }
 
-/// The kind of an argument that depends on another argument.
+/// Selects the kind of an argument by the value of another argument.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Choice {
     /// The index of the argument on which the kind depends.
@@ -51,40 +51,41 @@ pub struct Choice {
 /// The structures that contain further addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pointee {
-    /// An array of `iovec`s, whose number is in an argument, and the buffers to which they point.
+    /// An array of `iovec`s, and the buffers to which they point. An argument holds the number of
+    /// `iovec`s.
     Iovecs(Access, Count),
     /// A `msghdr`: the name, the `iovec`s with their buffers, and the control data.
     Message(Access),
-    /// An array of `mmsghdr`s, whose number is in an argument.
+    /// An array of `mmsghdr`s. An argument holds the number of `mmsghdr`s.
     Messages(Access, Count),
     /// An array of addresses of strings that ends with a null pointer, such as `argv`.
     Texts,
     /// The address and the size of a signal set, for `pselect6`.
     Sigset,
-    /// An `io_uring_getevents_arg`, and the signal set and the time to which it points.
+    /// An `io_uring_getevents_arg`, and the signal set and the timeout to which it points.
     Getevents,
     /// A `stack_t`, and the stack that it describes.
     Stack,
-    /// A `sigevent`, and, for SIGEV_THREAD, the 32 bytes to which it points.
+    /// A `sigevent`. For SIGEV_THREAD, also the 32 bytes to which the `sigevent` points.
     Sigevent,
-    /// A `clone_args`, whose size is in an argument.
+    /// A `clone_args`. An argument holds the size of the `clone_args` in bytes.
     CloneArgs(Count),
-    /// An array of addresses of `iocb`s, whose number is in an argument, and the memory to which
-    /// the `iocb`s point.
+    /// An array of addresses of `iocb`s, and the memory to which the `iocb`s point. An argument
+    /// holds the number of addresses.
     Iocbs(Count),
-    /// An array of `futex_waitv`s with this total length, and the words to which they point.
+    /// An array of `futex_waitv`s, and the words to which they point. The array has this length.
     Waiters(Length),
     /// An `xattr_args`, and the value to which it points.
     XattrArgs(Access),
     /// A `sock_fprog`, and the filter's instructions to which it points.
     Filter,
-    /// A single `iovec` of `ptrace`, which the kernel updates, and its buffer.
+    /// An `iovec` of `ptrace`, and its buffer. The kernel updates the `iovec`.
     Regset(Access),
-    /// A structure with this length, each of whose words may be an address.
+    /// A structure of this length, in which each word may be an address.
     Words(Access, Length),
 }
 
-/// The bits of a register that the kernel reads if the argument is an `int`.
+/// The bits of a register that the kernel reads for an argument of type `int`.
 pub(crate) const INT: usize = 0xffff_ffff;
 
 /// Returns the kind of an address at which the kernel reads `bytes` bytes.
@@ -102,7 +103,7 @@ pub(crate) const fn both(bytes: usize) -> Argument {
     Argument::Buffer(Access::Both, Length::Bytes(bytes))
 }
 
-/// Returns the argument kind of an address that points to `count` items of `bytes` bytes each.
+/// Returns the kind of an address that points to `count` items of `bytes` bytes each.
 pub(crate) const fn items(access: Access, count: Count, bytes: usize) -> Argument {
     Argument::Buffer(access, Length::Items { count, bytes, more: 0 })
 }
@@ -123,13 +124,13 @@ pub(crate) const fn boths(count: Count, bytes: usize) -> Argument {
     items(Access::Both, count, bytes)
 }
 
-/// Returns the kind of the address of a bit mask with `count` minus `less` bits.
+/// Returns the kind of the address of a bit mask. The mask has `count` minus `less` bits.
 pub(crate) const fn mask(access: Access, count: Count, less: usize) -> Argument {
     Argument::Buffer(access, Length::Bits { count, less })
 }
 
-/// Returns the kind of an address whose length is stored in memory to which another argument
-/// points.
+/// Returns the kind of the address of a buffer. The argument with the index `argument` points to
+/// the buffer's length.
 pub(crate) const fn from_memory(access: Access, argument: u8) -> Argument {
     Argument::Buffer(access, Length::FromMemory(argument))
 }

@@ -1,11 +1,11 @@
-//! The length of the memory that a call accesses.
+//! The length of a memory range that a call accesses.
 
-/// An argument that holds a number of items.
+/// An argument of a call that holds a number of items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Count {
-    /// The argument is a `long` or `size_t`: the kernel reads the whole register.
+    /// The argument is a `long` or `size_t`. The kernel reads the whole register.
     Long(u8),
-    /// The argument is an `int`: the kernel ignores the upper half of the register, and refuses
+    /// The argument is an `int`. The kernel ignores the upper half of the register, and refuses
     /// negative values.
     Int(u8),
 }
@@ -28,12 +28,13 @@ impl Count {
     }
 }
 
-/// The number of bytes at an address.
+/// The number of bytes in the memory range at an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Length {
     /// A constant number of bytes.
     Bytes(usize),
-    /// `more` bytes, plus `bytes` bytes for each item; an argument holds the number of items.
+    /// An argument holds a number of items. The length is `bytes` bytes for each item, plus `more`
+    /// bytes.
     Items {
         /// The number of items.
         count: Count,
@@ -42,25 +43,25 @@ pub enum Length {
         /// The number of additional bytes.
         more: usize,
     },
-    /// Whole words that contain a bit mask; an argument holds the sum of the number of bits and
-    /// `less`.
+    /// A bit mask, rounded up to whole words. An argument holds the number of bits plus `less`.
     Bits {
-        /// The argument that holds the sum.
+        /// The argument that holds the number of bits plus `less`.
         count: Count,
-        /// The number of bits that the argument counts although the mask does not contain them.
+        /// The number that the kernel subtracts from the argument to get the number of bits.
         less: usize,
     },
-    /// One byte for each page of a range; an argument holds the length of the range.
+    /// One byte for each page of another memory range, whose length is in an argument.
     Pages(Count),
-    /// The value of the 4 bytes to which another argument points.
+    /// The value of the 4 bytes to which the argument with this index points.
     FromMemory(u8),
-    /// A length that is stored in 4 bytes of the memory itself, like the size field of a structure.
+    /// The length is stored in 4 bytes of the memory range, for example as the size field of a
+    /// structure.
     Own {
-        /// The offset of these 4 bytes.
+        /// The offset of these 4 bytes in the memory range.
         at: usize,
-        /// The number of bytes that the stored length does not include.
+        /// The number of bytes that are added to the stored length.
         more: usize,
-        /// The minimum length in bytes, which is also used if the stored length is 0.
+        /// The minimum length in bytes. A stored length of 0 also means this length.
         least: usize,
         /// The maximum length in bytes that the kernel accepts.
         most: usize,

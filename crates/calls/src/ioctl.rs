@@ -1,12 +1,12 @@
-//! The last argument of `ioctl`, which depends on the request. The number of a newer request
-//! encodes a structure's size and a direction. The list `OLD` contains the older requests.
+//! The last argument of `ioctl`, whose kind depends on the request. A newer request's number
+//! encodes a structure's size and a direction. The list `OLD` describes the older requests.
 
 use crate::argument::Access::{self, Both, Read, Write};
 use crate::argument::Argument::{self, Plain, Pointee, Unknown};
 use crate::argument::Pointee::Words;
 use crate::count::Length;
 
-/// Consecutive requests whose numbers contain no direction: the first and the last request, the
+/// A range of request numbers that encode no direction: the lowest number, the highest number, the
 /// kernel's access to the memory of the argument, and the size of that memory. The size is 0 if the
 /// argument is a number or unused.
 type Run = (u32, u32, Access, usize);
@@ -80,7 +80,7 @@ const OLD: &[Run] = &[
     (0x545c, 0x545c, Read, 0),
     (0x545d, 0x545d, Write, 80),
     (0x5460, 0x5460, Write, 8),
-    // Sockets: owners, times, routes, and requests for interfaces.
+    // Sockets: owners, times, routes, network interfaces.
     (0x8901, 0x8902, Read, 4),
     (0x8903, 0x8905, Write, 4),
     (0x8906, 0x8907, Write, 16),
@@ -95,16 +95,15 @@ const OLD: &[Run] = &[
     (0x8984, 0x89ff, Both, 40),
 ];
 
-/// The positions, in a request, of the bits for its structure's size and of those for the
-/// direction.
+/// The lowest bits of two fields of a request's number: the structure's size, and the direction.
 const SIZE_AT: u32 = 16;
 const SIZE_MASK: usize = 0x3fff;
 const KERNEL_READS: usize = 1 << 30;
 const KERNEL_WRITES: usize = 1 << 31;
 
-/// Returns the kind of the last argument of `ioctl`.
+/// Returns the kind of the last argument of `ioctl` for this request.
 pub(crate) fn argument(request: usize) -> Argument {
-    // The kernel reads the request as an `unsigned int`.
+    // The kernel ignores the upper half of the register.
     let number = request as u32;
     let run = OLD.iter().find(|(first, last, ..)| (*first..=*last).contains(&number));
     if let Some((_, _, access, bytes)) = run {
@@ -121,7 +120,8 @@ pub(crate) fn argument(request: usize) -> Argument {
     }
 }
 
-/// Returns the kind of the address of a structure of `bytes` bytes, whose words may be addresses.
+/// Returns the kind of the address of a structure of `bytes` bytes. Each word of the structure may
+/// be an address.
 fn structure(access: Access, bytes: usize) -> Argument {
     Pointee(Words(access, Length::Bytes(bytes)))
 }
@@ -141,7 +141,8 @@ mod tests {
         assert_eq!(argument(0x5401), structure(Write, 36));
         assert_eq!(argument(0x541b), structure(Write, 4));
         assert_eq!(argument(0x5451), Plain);
-        // The kernel writes the number of a pseudoterminal, and reads the value of its lock.
+        // TIOCGPTN: the kernel writes a pseudoterminal's number. TIOCSPTLCK: the kernel reads the
+        // new state of a lock.
         assert_eq!(argument(0x8004_5430), structure(Write, 4));
         assert_eq!(argument(0x4004_5431), structure(Read, 4));
         assert_eq!(argument(0xc020_660b), structure(Both, 32));

@@ -1,5 +1,5 @@
-//! calls: what a pager must know of each system call of Linux, as a table: the user memory that
-//! the call reads and writes, and its other effects.
+//! calls: a table of the system calls of Linux for a pager. The table describes the user memory
+//! that each call reads and writes, and the call's other effects.
 //!
 //! ```text
 //!   number, arguments -> row -> Walk: argument by argument -> found(range, access)

@@ -1,9 +1,9 @@
-//! Access to the memory of the program.
+//! Access to the program's memory during a walk.
 
 /// Memory that a walk reads. The walk reads only ranges that it has already reported.
 pub trait Memory {
-    /// Copies the bytes at `address` to `into`. Returns false if the bytes can't be read. In that
-    /// case the contents of `into` are unspecified.
+    /// Copies the bytes at `address` to `into`. If the bytes can't be read, returns false and
+    /// leaves `into` unspecified.
     fn read(&self, address: usize, into: &mut [u8]) -> bool;
 
     /// Returns the word at `address`, which need not be aligned.

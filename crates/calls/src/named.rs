@@ -1,18 +1,17 @@
-//! Rows of the table, with the names of their calls.
+//! Rows of the table of system calls, each with the name of its call.
 
 use crate::argument::Argument;
 use crate::spec::{Need, SignalMask, SimpleClass, Special, SyscallSpec, Wait};
 use crate::when::When;
 use libc::c_long;
 
-/// A row of the table, and the name of its call.
 #[derive(Clone, Copy)]
 pub(crate) struct NamedSpec {
     pub(crate) spec: SyscallSpec,
     pub(crate) name: &'static str,
 }
 
-/// Defines functions that set one column each.
+/// Defines one function for each column of a row. The function sets that column.
 macro_rules! columns {
     ($($(#[$doc:meta])* $name:ident($($value:ident: $type:ty)?): $column:ident = $set:expr;)*) => {
         $($(#[$doc])*
@@ -64,7 +63,7 @@ impl NamedSpec {
     }
 
     /// Returns whether the row contains addresses of other constants. A statically linked host
-    /// relocates these addresses, so the pages of rows with addresses are private memory of each
+    /// relocates these addresses. Relocation makes the pages of such rows private memory of each
     /// process.
     pub(crate) const fn has_addresses(&self) -> bool {
         let mut nth = 0;
@@ -85,31 +84,33 @@ impl NamedSpec {
     }
 }
 
-/// Returns whether a condition contains the address of its cases.
+/// Returns whether a condition contains an address, which is the address of its cases.
 const fn has_cases(when: When) -> bool {
     matches!(when, When::By { .. })
 }
 
-/// A call that a signal may end, and that waits longer in total if it is issued again.
+/// A signal may end the call. If the call is issued again, the call may wait longer in total.
 pub(crate) const ENDED: Wait =
     Wait { is_interrupted: When::Always, repeats: When::Never, restarts: When::Never };
-/// Like [`ENDED`], but the kernel restarts the call after a handler with SA_RESTART.
+/// Like [`ENDED`], but after a handler with SA_RESTART the kernel restarts the call.
 pub(crate) const RESTARTED: Wait = Wait { restarts: When::Always, ..ENDED };
-/// Like [`RESTARTED`], but the call does not wait longer in total if it is issued again.
+/// Like [`RESTARTED`], but a call that is issued again does not wait longer in total.
 pub(crate) const REPEATED: Wait = Wait { repeats: When::Always, ..RESTARTED };
 
-/// Returns the place of a mask that applies while the call waits. The next argument is the mask's
-/// size.
+/// Describes a signal mask that applies while the call waits. The argument after the mask is the
+/// mask's size.
 pub(crate) const fn temporary(argument: u8) -> SignalMask {
     SignalMask { argument, bytes: argument + 1, is_behind: false, is_temporary: true }
 }
 
-/// Like [`temporary`], but the argument points to a structure with the mask's address and size.
+/// Describes a temporary mask like [`temporary`], but the argument points to a structure that holds
+/// the mask's address and size.
 pub(crate) const fn behind(argument: u8) -> SignalMask {
     SignalMask { argument, bytes: argument, is_behind: true, is_temporary: true }
 }
 
-/// Returns the place of a set of signals that the call accepts.
+/// Describes a set of signals that the call accepts. `argument` and `bytes` are the indexes of the
+/// set's address and size.
 pub(crate) const fn accepted(argument: u8, bytes: u8) -> SignalMask {
     SignalMask { argument, bytes, is_behind: false, is_temporary: false }
 }

@@ -1,5 +1,5 @@
-//! The numbers of system calls: those that the `libc` crate defines, and those that it lacks. Linux
-//! 6.18 defines the numbers in `arch/x86/entry/syscalls/syscall_64.tbl` and `scripts/syscall.tbl`.
+//! The numbers of system calls, including those that the `libc` crate lacks. Linux 6.18 defines the
+//! numbers in `arch/x86/entry/syscalls/syscall_64.tbl` and `scripts/syscall.tbl`.
 #![allow(non_upper_case_globals, reason = "names as the libc crate has them")]
 
 pub(crate) use libc::*;

@@ -1,6 +1,7 @@
-//! Arguments whose kind depends on another argument: an operation, a command or an option.
+//! Arguments of system calls whose kind depends on another argument: an operation, a command or an
+//! option.
 //!
-//! If the C library has no name for a number, the number is from the kernel's public headers.
+//! Numbers without a name in the C library are from the kernel's public headers.
 
 use crate::argument::Argument::{self, Plain, Pointee, Text, Unknown};
 use crate::argument::Pointee::{Filter, Getevents, Iovecs, Regset, Words};
@@ -11,7 +12,7 @@ use crate::sizes::{
     self, FLOCK, MSGID, MSGINFO, SEMID, SEMINFO, SHM_INFO, SHMID, SHMINFO, SIGINFO, TIME, WORD,
 };
 
-/// Creates the kind of an argument that depends on the masked value of another argument.
+/// Creates the kind of an argument that depends on the masked value of argument `$nth`.
 macro_rules! by {
     ($nth:expr, $mask:expr; $($($value:literal)|+ => $kind:expr,)* _ => $other:expr) => {
         crate::argument::Argument::By(&crate::argument::Choice {
@@ -23,21 +24,21 @@ macro_rules! by {
     };
 }
 
-/// The last argument of `fcntl`, which depends on the command. Commands from 1024 on exist only in
-/// Linux.
+/// The last argument of `fcntl`, whose kind depends on the command. Commands from 1024 on exist
+/// only in Linux.
 pub(crate) const FCNTL: Argument = by!(1, INT;
     5 | 36 => both(FLOCK), 6 | 7 | 37 | 38 => input(FLOCK), 15 | 1036 | 1038 => input(8),
     16 | 17 | 1035 | 1037 => output(8), _ => Plain);
 
-/// The bits of a `futex` operation, without the flags for private futexes and for the clock.
+/// The bits of a `futex` operation, without the flags for a private futex and for the clock.
 const FUTEX: usize = 0x7f;
-/// The fourth argument of `futex`: a time if the operation waits, otherwise a number.
+/// The fourth argument of `futex`: a timeout if the operation waits, otherwise a number.
 pub(crate) const FUTEX_TIME: Argument = by!(1, FUTEX;
     0 | 6 | 9 | 11 | 13 => input(TIME), _ => Plain);
 /// The fifth argument of `futex`: the futex to which waiting threads are moved.
 pub(crate) const FUTEX_SECOND: Argument = by!(1, FUTEX; 3 | 4 | 5 | 11 | 12 => both(4), _ => Plain);
 
-/// The second argument of `prctl`, which depends on the first argument.
+/// The second argument of `prctl`, whose kind depends on the first argument.
 pub(crate) const PRCTL_1: Argument = by!(0, INT;
     2 | 5 | 9 | 11 | 19 | 25 | 37 => output(4), 15 => Text, 16 => output(16), 40 => output(WORD),
     0x4155_5856 => outputs(Long(2), 1), _ => Plain);
@@ -49,30 +50,31 @@ const PRCTL_MM_MAP: Argument =
     Pointee(Words(Access::Read, Length::Items { count: Long(3), bytes: 1, more: 0 }));
 const PRCTL_MM: Argument = by!(1, INT;
     12 => inputs(Long(3), 1), 14 => PRCTL_MM_MAP, 15 => output(4), _ => Plain);
-/// The fifth argument of `prctl`: a name of a mapping, a cookie, or the selector of a dispatch.
+/// The fifth argument of `prctl`: the name of a mapping, a cookie, or the selector of syscall user
+/// dispatch.
 pub(crate) const PRCTL_4: Argument = by!(0, INT;
     0x5356_4d41 => Text, 62 => PRCTL_CORE, 59 => input(1), _ => Plain);
 const PRCTL_CORE: Argument = by!(1, INT; 0 => output(8), _ => Plain);
 
-/// The last argument of `seccomp`, which depends on the operation.
+/// The last argument of `seccomp`, whose kind depends on the operation.
 pub(crate) const SECCOMP: Argument = by!(0, INT;
     1 => Pointee(Filter), 2 => input(4), 3 => output(6), _ => Plain);
 
-/// The buffer of `syslog`.
 pub(crate) const SYSLOG: Argument = by!(0, INT; 2 | 3 | 4 => outputs(Int(2), 1), _ => Plain);
 
-/// The event of `epoll_ctl`, which EPOLL_CTL_DEL ignores.
+/// The event of `epoll_ctl`. EPOLL_CTL_DEL ignores the event.
 pub(crate) const EPOLL_EVENT: Argument = by!(1, INT; 2 => Plain, _ => input(sizes::EPOLL_EVENT));
 
-/// The value of `fsconfig`, which depends on the command.
+/// The value of `fsconfig`, whose kind depends on the command.
 pub(crate) const FSCONFIG_VALUE: Argument = by!(1, INT;
     1 | 3 | 4 => Text, 2 => inputs(Int(4), 1), _ => Plain);
 
-/// The rule of `landlock_add_rule`, which is for a path or for a port.
+/// The rule of `landlock_add_rule`: a rule for a path or for a port.
 pub(crate) const LANDLOCK_RULE: Argument = by!(1, INT;
     1 => input(12), 2 => input(16), _ => Unknown);
 
-/// The last argument of `reboot`, which is a string if the command is LINUX_REBOOT_CMD_RESTART2.
+/// The last argument of `reboot`. The argument is a string if the command is
+/// LINUX_REBOOT_CMD_RESTART2.
 pub(crate) const REBOOT: Argument = by!(2, INT; 0xa1b2_c3d4 => Text, _ => Plain);
 
 /// Creates the kind of an argument that depends on the quota command in argument `$nth`.
@@ -84,16 +86,17 @@ macro_rules! quota {
     };
 }
 
-/// The last argument of `quotactl`, which depends on the command. The command's low byte is the
-/// quota's type.
+/// The last argument of `quotactl`, whose kind depends on the command. The low byte of the command
+/// is the quota type.
 pub(crate) const QUOTACTL: Argument = quota!(0);
 pub(crate) const QUOTACTL_FD: Argument = quota!(1);
 
-/// The mount ID that `name_to_handle_at` returns, which has 8 bytes if a flag requests that.
+/// The mount ID that `name_to_handle_at` returns. The ID has 8 bytes if AT_HANDLE_MNT_ID_UNIQUE is
+/// set, else 4.
 pub(crate) const MOUNT_ID: Argument = by!(4, 1; 1 => output(8), _ => output(4));
 
-/// The argument with which `io_uring_enter` waits: a signal set, a structure, or an offset in
-/// registered memory.
+/// The fifth argument of `io_uring_enter`: a signal set, a structure, or an offset in registered
+/// memory.
 pub(crate) const URING_WAIT: Argument = by!(3, 8 | 64;
     0 => input(sizes::SIGSET), 8 => Pointee(Getevents), _ => Plain);
 /// The argument of `io_uring_register`: descriptors, buffers that the kernel uses after the call,
@@ -104,24 +107,22 @@ pub(crate) const URING_REGISTER: Argument = by!(1, INT;
     8 => Argument::Buffer(Access::Both, Length::Items { count: Int(3), bytes: 8, more: 16 }),
     11 => inputs(Int(3), 16), _ => Unknown);
 
-/// The `siginfo_t` that is sent with a signal.
+/// A `siginfo_t` that the call sends with a signal.
 pub(crate) const INFO: Argument = input(SIGINFO);
 
-/// The last argument of `semctl`. The number of semaphores in a set is not known.
+/// The last argument of `semctl`. The table does not know the number of semaphores in a set.
 pub(crate) const SEMCTL: Argument = by!(2, INT;
     1 => input(SEMID), 2 | 18 | 20 => output(SEMID), 3 | 19 => output(SEMINFO), 13 | 17 => Unknown,
     _ => Plain);
 
-/// The last argument of `shmctl`.
 pub(crate) const SHMCTL: Argument = by!(1, INT;
     1 => input(SHMID), 2 | 13 | 15 => output(SHMID), 3 => output(SHMINFO), 14 => output(SHM_INFO),
     _ => Plain);
 
-/// The last argument of `msgctl`.
 pub(crate) const MSGCTL: Argument = by!(1, INT;
     1 => input(MSGID), 2 | 11 | 13 => output(MSGID), 3 | 12 => output(MSGINFO), _ => Plain);
 
-/// A `keyctl_pkey_params`, which holds the lengths of the later arguments.
+/// A `keyctl_pkey_params`, which holds the lengths of the later arguments of `keyctl`.
 const PARAMS: Argument = input(40);
 const KDF_PARAMS: Argument = Pointee(Words(Access::Read, Length::Bytes(56)));
 
@@ -142,13 +143,13 @@ pub(crate) const KEYCTL_3: Argument = by!(0, INT;
 pub(crate) const KEYCTL_4: Argument = by!(0, INT;
     23 => KDF_PARAMS, 24 => output(56), 25 | 26 | 27 | 28 => Unknown, _ => Plain);
 
-/// The sizes in bytes of the general registers of x86-64, and of the registers of the
-/// floating-point unit.
+/// The sizes in bytes of two register sets of x86-64: the general registers, and the floating-point
+/// registers.
 const REGISTERS: usize = 27 * 8;
 const FLOATING: usize = 512;
 
-/// The third argument of `ptrace`: for PTRACE_PEEKSIGINFO, an address in the caller, else one in
-/// the other process.
+/// The third argument of `ptrace`. For PTRACE_PEEKSIGINFO, the argument is an address in the
+/// caller's memory. For other requests, the argument is an address in the other process.
 pub(crate) const PTRACE_ADDRESS: Argument = by!(0, INT; 0x4209 => input(16), _ => Plain);
 
 /// The fourth argument of `ptrace`.
@@ -166,7 +167,8 @@ pub(crate) const ARCH_PRCTL: Argument = by!(0, INT;
     0x1003 | 0x1004 | 0x4001 | 0x4003 | 0x5005 => output(WORD),
     0x1021 | 0x1022 | 0x1024 => output(8), _ => Plain);
 
-/// The second argument of `modify_ldt`: a table that the kernel writes, or an entry that it reads.
+/// The second argument of `modify_ldt`: a table that the kernel writes, or an entry that the kernel
+/// reads.
 #[cfg(target_arch = "x86_64")]
 pub(crate) const MODIFY_LDT: Argument = by!(0, INT;
     0 | 2 => outputs(Long(2), 1), 1 | 0x11 => inputs(Long(2), 1), _ => Plain);

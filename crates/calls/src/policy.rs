@@ -1,12 +1,12 @@
-//! Bounds of a walk that the kernel does not set, each with its reason.
+//! Limits that the kernel does not set for a walk, each with its reason.
 
-/// The maximum number of ranges that a walk reports: enough for 1024 messages of 1024 buffers each,
-/// and for the headers of these messages.
+/// The maximum number of ranges that a walk reports. The value suffices for 1024 messages of 1024
+/// buffers each, and for the headers of these messages.
 pub const RANGES_MAX: usize = 1 << 21;
-/// The maximum number of `iocb`s that the walk follows: the kernel's default for the number of
-/// requests that all processes together may have in progress (`fs.aio-max-nr`).
+/// The maximum number of `iocb`s that the walk follows. The value is the kernel's default for
+/// `fs.aio-max-nr`, the number of requests that all processes together may have in progress.
 pub(crate) const IOCBS_MAX: usize = 1 << 16;
-/// The maximum number of words of a structure that are examined: those of a page. Structures that
-/// contain addresses are smaller; larger ones, such as the registers of a virtual machine, contain
-/// other data.
+/// The maximum number of words of a structure that the walk examines: one page of words. Structures
+/// with addresses are smaller than a page. Larger structures, such as the registers of a virtual
+/// machine, hold other data.
 pub(crate) const WORDS_MAX: usize = 512;

@@ -1,11 +1,11 @@
 //! The sizes of the structures that system calls access, as the kernel defines them. If the C
-//! library's type has another size, the constant is a number.
+//! library's type has a different size, the constant is a number.
 
 use libc::*;
 
 pub(crate) const WORD: usize = size_of::<usize>();
 pub(crate) const INT: usize = size_of::<c_int>();
-/// The size in bytes of one `timespec` or `timeval`, and of two.
+/// The size in bytes of one `timespec` or `timeval`. `TIMES` is the size of two such structures.
 pub(crate) const TIME: usize = size_of::<timespec>();
 pub(crate) const TIMES: usize = 2 * TIME;
 pub(crate) const TIMEX: usize = size_of::<timex>();
@@ -20,11 +20,13 @@ pub(crate) const FLOCK: usize = size_of::<flock>();
 pub(crate) const SIGINFO: usize = size_of::<siginfo_t>();
 pub(crate) const STACK: usize = size_of::<stack_t>();
 pub(crate) const SIGEVENT: usize = size_of::<sigevent>();
-/// The kernel's signal sets have 64 bits; the C library's signal sets have 1024 bits.
+/// The size in bytes of the kernel's signal sets, which have 64 bits. The C library's signal sets
+/// have 1024 bits.
 pub(crate) const SIGSET: usize = 8;
-/// The size of a `sigaction`: handler, flags, restorer, mask.
+/// The size of the kernel's `sigaction` in bytes: handler, flags, restorer, mask.
 pub(crate) const SIGACTION: usize = 32;
-/// The size of the cookie to which the SIGEV_THREAD `sigevent` of a message queue points.
+/// The size in bytes of the cookie for `mq_notify`. A `sigevent` with SIGEV_THREAD points to this
+/// cookie.
 pub(crate) const COOKIE: usize = 32;
 pub(crate) const POLLFD: usize = size_of::<pollfd>();
 pub(crate) const EPOLL_EVENT: usize = size_of::<epoll_event>();
@@ -38,7 +40,7 @@ pub(crate) const MQ_ATTR: usize = size_of::<mq_attr>();
 pub(crate) const IOCB: usize = 64;
 pub(crate) const IO_EVENT: usize = 32;
 pub(crate) const SEMBUF: usize = 6;
-/// The sizes of `semid64_ds`, `shmid64_ds` and `msqid64_ds`.
+/// The sizes of `semid64_ds`, `shmid64_ds` and `msqid64_ds` in bytes.
 pub(crate) const SEMID: usize = if cfg!(target_arch = "x86_64") { 104 } else { 88 };
 pub(crate) const SHMID: usize = 112;
 pub(crate) const MSGID: usize = 120;
@@ -47,11 +49,11 @@ pub(crate) const SHMINFO: usize = 72;
 pub(crate) const SHM_INFO: usize = 48;
 pub(crate) const MSGINFO: usize = 32;
 pub(crate) const FUTEX_WAITV: usize = 24;
-/// The size of an instruction of a filter.
+/// The size in bytes of one instruction of a socket filter.
 pub(crate) const SOCK_FILTER: usize = size_of::<sock_filter>();
 pub(crate) const ROBUST_LIST_HEAD: usize = 24;
 pub(crate) const IO_URING_PARAMS: usize = 120;
-/// The number of bytes that `mount` copies from its last argument, whatever the length of the data.
+/// `mount` copies this number of bytes from its last argument, even if the data are shorter.
 pub(crate) const MOUNT_DATA: usize = 4096;
 /// The offsets of a `msghdr`'s fields.
 pub(crate) mod msghdr_at {

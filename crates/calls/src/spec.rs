@@ -1,131 +1,138 @@
-//! The columns of the table.
+//! The columns of the table of system calls.
 
 use crate::argument::{Argument, INT};
 use crate::when::When;
 
-/// The other effects of a call that matter to a pager.
+/// The effects of a call on a pager, other than the memory that the call accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Special {
-    /// No other effect.
+    /// The call has no effect other than its memory accesses.
     Nothing,
     /// The call changes mappings, their protection, or which of their pages are resident.
     AddressSpace,
     /// The call creates a process or a thread, or executes a program.
     Process,
-    /// The call concerns the masks, actions or stacks of signals.
+    /// The call changes or uses signal masks, signal actions or signal stacks.
     Signals,
-    /// The call installs a filter of system calls, which may refuse system calls of the pager.
+    /// The call installs a filter of system calls. The filter may refuse system calls that the
+    /// pager issues.
     Filter,
-    /// The call disables a facility that a pager needs, or makes the kernel touch memory to which
-    /// no call refers. A pager must not issue such a call.
+    /// A pager must not issue this call. The call disables a facility that the pager needs, or
+    /// makes the kernel touch memory to which no call refers.
     Forbidden,
-    /// The effect depends on the argument, an `int`.
+    /// The effect depends on an argument of type `int`.
     By {
         /// The index of the argument.
         argument: u8,
-        /// Values of the argument, with the resulting effects. Any other value has no effect.
+        /// Values of the argument, with the resulting effects. For any other value, the call has no
+        /// effect.
         cases: &'static [(usize, Special)],
     },
 }
 
-/// The effect of a signal on a call that may block for long.
+/// The effect of a signal on a call that may block for a long time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wait {
-    /// Whether a signal may end the call with EINTR before the call has had an effect, so that the
-    /// call can be issued again. If the call has a relative timeout, and the kernel does not write
-    /// the remaining time (`poll`), the call then starts again with the full time.
+    /// Whether a signal may end the call with EINTR before the call has had an effect. A call that
+    /// was ended this way can be issued again. If the call has a relative timeout and the kernel
+    /// does not write the remaining time (as in `poll`), the new call waits for the full timeout.
     pub is_interrupted: When,
-    /// Whether a call that is issued again with the same arguments does not wait longer in total.
+    /// Whether the total waiting time stays the same if the call is issued again with the same
+    /// arguments.
     pub repeats: When,
     /// Whether the kernel restarts the call after a handler with SA_RESTART.
     pub restarts: When,
 }
 
-/// The place of a signal mask among the arguments of a call.
+/// Identifies the arguments of a call that hold a signal mask.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SignalMask {
-    /// The index of the argument for the address of the mask.
+    /// The index of the argument that holds the address of the mask.
     pub argument: u8,
-    /// The index of the argument for the size of the mask in bytes.
+    /// The index of the argument that holds the size of the mask in bytes.
     pub bytes: u8,
     /// Whether the argument is the address of a structure that holds the mask's address and size.
     pub is_behind: bool,
-    /// Whether the mask applies while the call waits. If false, the mask is the set of signals that
+    /// Whether the mask applies while the call waits. If false, the mask is a set of signals that
     /// the call accepts.
     pub is_temporary: bool,
 }
 
-/// How a call can be issued without a signal, if none of its memory can be evicted.
+/// How a pager can issue a call without a dispatching signal, if all memory of the call is pinned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum SimpleClass {
-    /// The call is not simple.
+    /// The call is always dispatched by a signal.
     No = 0,
-    /// The call is issued. If the call fails with EFAULT, it has had no effect.
+    /// The call is issued without a signal. If the call fails with EFAULT, it has had no effect.
     Direct = 1,
-    /// Like `Direct`, but with a buffer: the second argument is its address, and the third its
-    /// size.
+    /// The call is issued like `Direct`. The second argument of the call is the address of a
+    /// buffer, and the third argument is the buffer's size.
     Buffer = 2,
-    /// Like `Buffer`, if the last two arguments are null and the fourth lacks MSG_ZEROCOPY.
+    /// The call is issued like `Buffer` if its last two arguments are null and its fourth argument
+    /// lacks MSG_ZEROCOPY.
     Receive = 3,
-    /// The call is issued unless its first argument is a descriptor that a pager keeps open.
+    /// The call is issued if its first argument is not a descriptor that a pager keeps open.
     Close = 4,
-    /// The call is issued unless the path in its first argument begins with `/p`.
+    /// The call is issued if the path in its first argument does not begin with `/p`.
     Path = 5,
-    /// The call is issued unless the path in its second argument begins with `/p`.
+    /// The call is issued if the path in its second argument does not begin with `/p`.
     PathAt = 6,
 }
 
-/// Whether a call is issued by a pager in the process, by the pager's thread, or by a host when it
+/// Whether a pager issues a call itself: in the process, on the pager's thread, or in a host that
 /// executes a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
-    /// The call is not issued, or only with arguments that the runtime lists (`needs`).
+    /// The pager does not issue the call, or issues it only with arguments that the runtime lists
+    /// in `needs`.
     No,
-    /// The call may fail, because the pager has an alternative.
+    /// The pager issues the call, and has an alternative if the call fails.
     Optional,
-    /// The call must not fail.
+    /// The pager issues the call, and the call must not fail.
     Needed,
 }
 
-/// A row of the table: the memory that a system call accesses, and its other effects.
+/// A row of the table, which describes the memory accesses of a system call and its other effects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SyscallSpec {
     /// The number of the call on this architecture.
     pub number: usize,
     /// The kinds of the arguments.
     pub arguments: [Argument; 6],
-    /// Whether the kernel may touch the memory of the call after the call's return, until an event
-    /// that the table does not describe.
+    /// Whether the kernel may touch the call's memory after the call returns. The table does not
+    /// describe the event that ends this access.
     pub kept_after_return: When,
-    /// The other effects of the call.
+    /// The effects of the call other than its memory accesses.
     pub special: Special,
-    /// The effect of a signal on the call, if the call may block for long and accesses only memory
-    /// that the row describes. This excludes memory that the kernel knows from earlier calls
-    /// (`ioctl` on a virtual machine) or that a call addresses by an offset.
+    /// The effect of a signal on the call. The value exists only for a call that may block for a
+    /// long time and that accesses only memory described by the row. A call does not qualify if it
+    /// uses memory that the kernel knows from earlier calls (`ioctl` on a virtual machine) or
+    /// memory that the call addresses by an offset.
     pub wait: Option<Wait>,
-    /// Whether the call waits for no event that a signal could interrupt. If a row of such a call
-    /// lacks this mark, the call only takes more time.
+    /// Whether the call returns without waiting for an event that a signal could interrupt. A
+    /// missing mark is harmless: the call only takes more time.
     pub is_brief: bool,
-    /// The place of a signal mask among the arguments.
+    /// The arguments that hold a signal mask, or `None` if the call has no signal mask.
     pub signal_mask: Option<SignalMask>,
-    /// Whether the call changes mappings at the address in its first argument. Such calls fail for
-    /// sealed memory.
+    /// Whether the call changes mappings at the address in its first argument. A call that changes
+    /// mappings fails for sealed memory.
     pub changes_mappings: When,
-    /// Whether the call concerns the range of its first two arguments, and no other memory.
+    /// Whether the call accesses only the range in its first two arguments, and no other memory.
     pub is_of_range: bool,
-    /// Whether a pager's own thread must end before the call. Such a call is refused in a process
-    /// with several threads, ends or stops all threads, or changes a property of one thread that
-    /// new threads inherit.
+    /// Whether a pager's own thread must end before the call. A marked call fails in a process with
+    /// several threads, ends or stops all threads, or changes a property that new threads inherit
+    /// from the calling thread.
     pub ends_own_thread: When,
-    /// How the call can be issued without a signal.
+    /// How a pager can issue the call without a dispatching signal.
     pub simple: SimpleClass,
     /// Whether a pager in the process issues the call itself.
     pub need: Need,
 }
 
 impl SyscallSpec {
-    /// Returns the other effects of a call with these arguments. Never returns [`Special::By`].
+    /// Returns the effects of a call with these arguments, other than its memory accesses. The
+    /// result is never [`Special::By`].
     pub fn special(&self, arguments: &[usize; 6]) -> Special {
         let Special::By { argument, cases } = self.special else { return self.special };
         let value = arguments.get(usize::from(argument)).copied().unwrap_or(0) & INT;

@@ -1,10 +1,10 @@
-//! The table: a row for each system call.
+//! The table of system calls: one row for each call.
 
 use crate::named::NamedSpec;
 use crate::spec::SyscallSpec;
 
-/// Creates a row from the constant of the call's number, the kinds of the arguments, and other
-/// columns after a semicolon: see [`NamedSpec`]. Arguments that are left out are plain.
+/// Creates a row from the constant of the call's number and the kinds of the arguments. A semicolon
+/// precedes the other columns, which [`NamedSpec`] defines. Missing arguments are plain.
 macro_rules! row {
     ($number:ident $(, $argument:expr)* $(,)? $(; $($column:ident $(($value:expr))?),*)?) => {
         crate::named::NamedSpec::new(
@@ -50,7 +50,7 @@ const GROUPS: [&[NamedSpec]; 11] = [
 /// A number above all numbers of system calls.
 const NUMBERS: usize = 512;
 
-/// The number of rows.
+/// The number of rows in the table.
 const COUNT: usize = {
     let (mut count, mut group) = (0, 0);
     while group < GROUPS.len() {
@@ -60,8 +60,8 @@ const COUNT: usize = {
     count
 };
 
-/// All rows with their names. A host does not contain this table, because a host never looks up a
-/// name.
+/// All rows, with the names of their calls. A host never looks up a name, so a host does not
+/// contain this table.
 static ALL: [NamedSpec; COUNT] = {
     let (mut all, mut count, mut group) = ([GROUPS[0][0]; COUNT], 0, 0);
     while group < GROUPS.len() {
@@ -75,7 +75,7 @@ static ALL: [NamedSpec; COUNT] = {
     all
 };
 
-/// The rows without their names. The rows that contain addresses follow all other rows.
+/// The rows without the names of their calls. Rows that contain addresses follow the other rows.
 static ROWS: [SyscallSpec; COUNT] = {
     let (mut rows, mut nth) = ([ALL[0].spec; COUNT], 0);
     let (mut first, mut last) = (0, COUNT);
@@ -92,8 +92,8 @@ static ROWS: [SyscallSpec; COUNT] = {
     rows
 };
 
-/// For each number, 1 plus the index of its row, or 0 if no row has this number. If a number has
-/// two rows or is too large, compilation fails.
+/// The index of each number's row plus 1, or 0 if the number has no row. Compilation fails if a
+/// number has two rows or is too large.
 static PLACES: [u16; NUMBERS] = {
     let (mut places, mut nth) = ([0; NUMBERS], 0);
     while nth < COUNT {

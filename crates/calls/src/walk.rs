@@ -1,4 +1,4 @@
-//! Finds the ranges of memory that a call touches, from the call's arguments.
+//! Finds the memory ranges that a system call touches, from the call's arguments.
 
 use crate::argument::{Access, Argument, Choice};
 use crate::ioctl;
@@ -12,15 +12,14 @@ mod pointees;
 mod reports;
 mod requests;
 
-/// Reports each range of memory that a system call touches if it is issued now.
+/// Reports each memory range that the kernel would touch if the system call were issued now.
 ///
-/// `found` is called with a range before `memory` reads any byte of this range, because `found` may
-/// have to fill the range first. Ranges may overlap, and may be reported repeatedly. No range is
-/// empty or ends above [`ADDRESS_END`](crate::ADDRESS_END), and at most [`RANGES_MAX`] ranges are
-/// reported.
+/// `found` receives a range before `memory` reads any byte of the range, because `found` may have
+/// to fill the range first. Ranges may overlap and repeat. No range is empty, and no range ends
+/// above [`ADDRESS_END`](crate::ADDRESS_END). At most [`RANGES_MAX`] ranges are reported.
 ///
-/// If an argument is one that the kernel refuses, such as a count above its limit or an invalid
-/// address, the walk cuts or ignores it. Other threads may change the memory during the walk. The
+/// If the kernel refuses an argument, such as a count above its limit or an invalid address, the
+/// walk cuts or ignores that argument. Other threads may change the memory during the walk. The
 /// reported ranges correspond to the contents that the walk has read.
 pub fn ranges(
     number: usize,
@@ -39,7 +38,7 @@ pub fn ranges(
     }
 }
 
-/// Reports the memory of an argument.
+/// Reports the memory to which an argument refers.
 fn follow(walk: &mut Walk<'_>, argument: Argument, value: usize) {
     let address = untagged(value);
     match argument {
@@ -59,14 +58,14 @@ fn follow(walk: &mut Walk<'_>, argument: Argument, value: usize) {
         Argument::Ioctl => {
             let [_, request, ..] = *walk.arguments;
             follow(walk, ioctl::argument(request), value);
-            // The kernel reads an `unsigned int`.
+            // The kernel ignores the upper half of the register.
             _ = requests::follow(walk, request as u32, address);
         }
     }
 }
 
-/// Returns the kind of an argument whose kind depends on another argument. Choices are nested at
-/// most twice, as a test of the table checks.
+/// Returns the kind of an argument that depends on another argument. A test of the table checks
+/// that choices are nested at most twice.
 fn chosen(arguments: &[usize; 6], choice: &Choice) -> Option<Argument> {
     let value = arguments.get(usize::from(choice.argument))? & choice.mask;
     let case = choice.cases.iter().find(|(of, _)| *of == value);

@@ -1,35 +1,35 @@
-//! Conditions on the arguments of a call.
+//! Conditions on the arguments of a system call.
 
-/// A condition on the arguments of a call.
+/// A condition on the arguments of a system call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum When {
     /// The condition is false for all arguments.
     Never,
     /// The condition is true for all arguments.
     Always,
-    /// The condition is true if the argument is 0, such as a null pointer.
+    /// The condition is true if the argument is 0 or a null pointer.
     Null(u8),
-    /// The condition is true if the argument, an `int`, is negative.
+    /// The condition is true if the argument, which has type `int`, is negative.
     Negative(u8),
     /// The condition is true if at least one of these bits is set in the argument.
     Bits {
         /// The index of the argument.
         argument: u8,
-        /// The bits.
+        /// At least one of these bits must be set.
         bits: usize,
     },
     /// The condition is true if none of these bits is set in the argument.
     NoBits {
         /// The index of the argument.
         argument: u8,
-        /// The bits.
+        /// All of these bits must be zero.
         bits: usize,
     },
-    /// The condition depends on the value of the argument, an `int`.
+    /// The condition depends on the value of an argument of type `int`.
     By {
         /// The index of the argument.
         argument: u8,
-        /// The bits of the argument that are compared.
+        /// The bits of the argument that are compared with the cases.
         mask: u32,
         /// Values of these bits, with the resulting conditions. For any other value, the condition
         /// is false.
@@ -56,7 +56,7 @@ impl When {
     }
 }
 
-/// Creates a condition that depends on the masked value of an argument.
+/// Creates a condition that depends on the masked value of argument `$argument`.
 macro_rules! by_value {
     ($argument:expr, $mask:expr; $($($value:tt)|+ => $when:expr),*) => {
         crate::when::When::By {

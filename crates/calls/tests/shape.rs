@@ -6,13 +6,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::PathBuf;
 
-/// Numbers and names from the tables of Linux 6.18.
+/// Numbers and names of system calls from the tables of Linux 6.18.
 #[cfg(target_arch = "x86_64")]
 const NAMES: &str = include_str!("names_x86_64.txt");
 #[cfg(target_arch = "aarch64")]
 const NAMES: &str = include_str!("names_aarch64.txt");
 
-/// The file of the `libc` crate that contains the constants of this architecture.
+/// The file of the `libc` crate that defines the numbers of this architecture's system calls.
 #[cfg(target_arch = "x86_64")]
 const CONSTANTS: &str = "src/unix/linux_like/linux/gnu/b64/x86_64/not_x32.rs";
 #[cfg(target_arch = "aarch64")]
@@ -49,8 +49,8 @@ fn crates() -> Vec<PathBuf> {
     packages.flatten().map(|entry| entry.path()).filter(is_libc).collect()
 }
 
-/// Checks all installed versions of the crate: if a version defines a new call, the table needs a
-/// row for this call.
+/// Checks all installed versions of the `libc` crate. If a version defines a new call, the table
+/// needs a row for this call.
 #[test]
 fn every_constant_has_a_row() {
     for path in crates() {
@@ -181,8 +181,8 @@ fn check_condition(when: When) {
     }
 }
 
-/// A thread that repeats a call has published that it waits, and withdraws this only for calls that
-/// are interrupted.
+/// Before a thread repeats a call, it publishes that it waits. The thread withdraws this mark only
+/// for calls that a signal may interrupt.
 #[test]
 fn calls_that_are_repeated_are_also_interrupted() {
     let values = [0, 1, 2, 9, usize::MAX];
@@ -220,8 +220,8 @@ fn rows_are_well_formed() {
     }
 }
 
-/// Asserts that exactly the rows with these names have the effect `special` for some arguments.
-/// Names of calls that this architecture does not have are ignored.
+/// Asserts that exactly the calls with these names have the effect `special` for some arguments.
+/// Names of calls that this architecture lacks are ignored.
 fn assert_named(special: Special, expected: &str) {
     let names = |names: &mut dyn Iterator<Item = &'static str>| names.collect::<BTreeSet<_>>();
     let here = names(&mut listed().into_values());

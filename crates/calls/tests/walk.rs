@@ -1,5 +1,5 @@
-//! Tests the ranges for given memory, and tests with random memory that all ranges are valid and
-//! that the walk ends.
+//! Tests the ranges that a walk reports for given memory. For random memory, tests that all ranges
+//! are valid and that the walk ends.
 #![allow(clippy::unwrap_used)]
 
 use calls::{ADDRESS_END, Access, Memory, RANGES_MAX, ranges};
@@ -10,7 +10,7 @@ use testkit::{Choices, scaled, seed};
 
 type Reported = Vec<(Range<usize>, Access)>;
 
-/// Memory that consists of pieces. Addresses outside of the pieces can't be read.
+/// Memory that consists of pieces. Addresses outside the pieces can't be read.
 #[derive(Default)]
 struct Pieces(BTreeMap<usize, Vec<u8>>);
 
@@ -55,7 +55,7 @@ fn buffers_are_told_as_long_as_arguments_say() {
     assert_eq!(read(0x10_0000, usize::MAX)[0].0.len(), 0x7fff_f000);
     assert_eq!(read(ADDRESS_END - 4, 10), [(ADDRESS_END - 4..ADDRESS_END, Access::Write)]);
     assert!(read(usize::MAX, usize::MAX).is_empty() || cfg!(target_arch = "aarch64"));
-    // A negative `int` counts as 0, regardless of the upper half of the register.
+    // A negative `int` counts as 0, whatever the upper half of the register contains.
     let bind = |length| reported(libc::SYS_bind, &[3, 0x10_0000, length], &NONE);
     assert!(bind(usize::MAX).is_empty());
     assert_eq!(bind(1 << 40 | 16), [(0x10_0000..0x10_0010, Access::Read)]);
@@ -85,7 +85,7 @@ fn strings_are_told_by_page_up_to_their_end() {
     let long = NONE.with(0x10_0ff0, &[&[b'x'; 100][..], &[0; 4012]].concat());
     // The second range ends at the maximum length of a path.
     assert_eq!(open(&long), [first.clone(), (0x10_1000..0x10_1ff0, Access::Read)]);
-    // A string without an end is reported up to the maximum length of a path.
+    // A string without a NUL is reported up to the maximum length of a path.
     let endless = NONE.with(0x10_0ff0, &[b'x'; 9000]);
     let reported = open(&endless);
     assert_eq!(reported.iter().map(|(range, _)| range.len()).sum::<usize>(), 4096);
@@ -124,7 +124,7 @@ fn requests_of_ioctl_name_what_is_behind_them() {
     assert!(list.contains(&(0x20_0000..0x20_0040, Access::Write)));
     let extents = reported(libc::SYS_ioctl, &[3, 0xc020_660b, 0x10_0000], &memory);
     assert!(extents.contains(&(0x10_0020..0x10_0020 + 3 * 56, Access::Write)));
-    // Words of an unknown structure may be addresses.
+    // Any word of a structure with an unknown format may be an address.
     let other = reported(libc::SYS_ioctl, &[3, 0xc010_0000, 0x10_0000], &memory);
     let expected = [(0x10_0000..0x10_0010, Access::Both), (0x20_0000..0x20_0001, Access::Unknown)];
     assert_eq!(other, expected);
@@ -149,7 +149,7 @@ struct Any<'t> {
     reported: &'t RefCell<Reported>,
 }
 
-/// Generates a likely word: a count, an address, or neither.
+/// Generates a word that is likely in arguments: a count, an address, or another number.
 fn likely(choices: &mut Choices<'_>) -> usize {
     let any = choices.u64() as usize;
     choices.weighted(&[
@@ -180,8 +180,8 @@ impl Memory for Any<'_> {
     }
 }
 
-/// For any call, arguments and memory, ranges lie within the address space, no memory is read
-/// before it was reported, and the walk ends.
+/// For any call, arguments and memory: ranges lie within the address space, memory is read only
+/// after it was reported, and the walk ends.
 #[test]
 fn nothing_impossible_is_reported() {
     let mut choices = Choices::seeded(seed(41));
@@ -204,7 +204,8 @@ fn nothing_impossible_is_reported() {
     assert!(most > 100, "vectors are followed");
 }
 
-/// Memory whose every word is an address that can be read, so that a walk could run for ever.
+/// Memory in which every word is a readable address, so that a walk without a limit would never
+/// end.
 struct Endless;
 
 impl Memory for Endless {

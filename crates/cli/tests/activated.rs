@@ -1,4 +1,4 @@
-//! Tests sockets that a service manager passes, and the configuration file.
+//! Tests sockets that a service manager passes to the server, and the configuration file.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -11,8 +11,9 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use support::{UZRAM, end, nbd, serve, serve_unsized};
 use testkit::wait::until;
 
-/// A service manager. It listens at paths, passes the sockets to each server that it starts, and
-/// prints the server's process number. The sockets stay open after a server has ended.
+/// The source of a service manager. The manager listens at paths, passes the sockets to each server
+/// that it starts, and prints the server's process ID. The sockets stay open after a server has
+/// ended.
 const MANAGER: &str = r#"
 import os, socket, sys
 names, uzram, *args = sys.argv[1:]
@@ -60,19 +61,19 @@ impl Manager {
         line.trim().to_owned()
     }
 
-    /// Starts a server, and returns its process number.
+    /// Starts a server, and returns its process ID.
     fn start(&mut self) -> String {
         self.input.write_all(b"start\n").unwrap();
         self.line()
     }
 
-    /// Ends the server with this process number, and returns its exit code.
+    /// Ends the server with this process ID, and returns its exit code.
     fn stop(&mut self, server: &str) -> String {
         assert!(Command::new("kill").arg(server).status().unwrap().success());
         self.line()
     }
 
-    /// Ends the manager, and returns what the servers wrote to standard error.
+    /// Ends the manager, and returns the text that servers wrote to standard error.
     fn said(mut self) -> String {
         drop(self.input);
         let mut text = String::new();
@@ -146,7 +147,7 @@ fn what_does_not_fit_what_was_passed_is_refused() {
     assert!(ended.code == Some(1) && ended.err.contains("LISTEN_FDS"), "{ended:?}");
 }
 
-/// As in `sd_listen_fds`, the variables are ignored if they specify another process.
+/// The variables are ignored if they specify another process, as in `sd_listen_fds`.
 #[test]
 fn what_was_passed_to_another_process_is_left_alone() {
     for of_another in [
@@ -203,7 +204,7 @@ fn a_file_has_what_the_command_line_does_not() {
         command.args(["--nbd", "unix:n", "--config", "f", "--section", section]).args(more);
         command
     };
-    // The level in the file is ignored if the command line sets another algorithm.
+    // If the command line sets another algorithm, the level in the file is ignored.
     for (more, algorithm) in
         [(&[][..], "zstd"), (&["--algorithm=lz4"], "lz4"), (&["--algorithm=lz4hc"], "lz4hc")]
     {

@@ -1,5 +1,5 @@
-//! The output of `uzram analyze` for files and for a process. The tests of the crate `measure`
-//! check the forecasts.
+//! Tests the output of `uzram analyze` for files and for a process. `forecast.rs` tests the
+//! forecasts.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -60,7 +60,7 @@ fn a_process_is_looked_at_and_rows_are_appended() {
         assert!(told["source"]["name"].as_str().unwrap().contains("python3"), "{told}");
         let bytes = told["data_bytes"].as_u64().unwrap();
         assert!((16 << 20..64 << 20).contains(&bytes), "{bytes}");
-        // Sixteen MiB of identical pages take little memory.
+        // Identical pages of 16 MiB in total take little memory.
         assert!(told["candidates"][0]["memory_bytes"].as_u64().unwrap() < bytes / 2, "{told}");
         let file = std::fs::read(&rows).unwrap();
         assert!(file.starts_with(b"PAR1") && file.ends_with(b"PAR1"), "round {round}");
@@ -122,12 +122,12 @@ fn a_report_is_not_lost_when_its_rows_are() {
         let args = ["analyze", "--try", "lz4", "--block", "4K", "--parquet"];
         end(Command::new(UZRAM).args(args).arg(rows).arg(&file))
     };
-    // The write of the file fails for a reason that is not detected in advance.
+    // Writing the file fails for a reason that the command does not detect in advance.
     symlink("file", dir.path().join(".rows.saving")).unwrap();
     let ended = ask(&rows);
     assert!(ended.code == Some(1) && ended.err.contains("can't be appended to"), "{ended:?}");
     assert!(ended.out.contains("Recommended (*)") && !rows.exists(), "{ended:?}");
-    // The failure is detected in advance, so no candidate is tried.
+    // The command detects the failure in advance, so it tries no candidate.
     let ended = ask(&other);
     assert!(ended.code == Some(1) && ended.err.contains("can't be appended to"), "{ended:?}");
     assert_eq!(ended.out, "");

@@ -1,4 +1,4 @@
-//! Tests the table of attributes, and `uzram fill` with attributes.
+//! Tests the table that `uzram attributes` prints, and `uzram fill` with attributes.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 

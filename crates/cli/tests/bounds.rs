@@ -1,5 +1,5 @@
-//! Tests the limits of a server and its behaviour at these limits: descriptors, memory in small
-//! cgroups, and the limit of compressed pages.
+//! Tests the limits of a server and its behaviour at these limits. The limits concern descriptors,
+//! memory in small cgroups, and compressed pages.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -38,8 +38,8 @@ fn descriptors_for_control_and_saves_are_kept() {
     let mut refused = begun("ulimit -n 512", &["--connections", "512"]);
     let (code, said) = (refused.ended().0, refused.said());
     assert!(code == Some(1) && said.contains("ulimit -Hn"), "{code:?}: {said}");
-    // The server starts with the number of connections that the message states, but refuses to
-    // start with one connection more.
+    // The message states the highest possible number of connections. The server starts with this
+    // number of connections, but not with a higher number.
     let most = said.rsplit("--connections ").next().unwrap().split(' ').next().unwrap();
     let one_more = (most.parse::<u32>().unwrap() + 1).to_string();
     assert_eq!(begun("ulimit -n 512", &["--connections", &one_more]).ended().0, Some(1));
@@ -48,7 +48,7 @@ fn descriptors_for_control_and_saves_are_kept() {
 
     let most = most.parse::<usize>().unwrap();
     let mut clients: Vec<Client> = (0..most).map(|_| server.client()).collect();
-    // All further clients are refused, however many there are.
+    // The server refuses all clients beyond the limit.
     let others: Vec<_> = (0..600).map(|_| UnixStream::connect(server.socket())).collect();
     assert_eq!(connections(&server), Some(most as u64));
     clients[0].write(0, b"stored");
@@ -58,14 +58,14 @@ fn descriptors_for_control_and_saves_are_kept() {
     let cancelled = server.ask("cancel", &[]);
     assert!(cancelled.err.contains("no job"), "it is answered: {cancelled:?}");
     drop(others);
-    // After a client has disconnected, another can connect.
+    // After one client has disconnected, another client can connect.
     clients.pop();
     until("a client is let in again", || Client::try_new(&server.socket()).is_ok());
     server.signal("TERM");
     assert_eq!(server.ended().0, Some(0));
 }
 
-/// The soft limit is raised if the hard limit allows that.
+/// The server raises the soft limit if the hard limit allows that.
 #[test]
 fn a_soft_limit_of_descriptors_is_raised() {
     let server = begun("ulimit -S -n 64", &["--connections", "100"]);
@@ -75,8 +75,7 @@ fn a_soft_limit_of_descriptors_is_raised() {
     drop(clients);
 }
 
-/// The threads that answer the control socket are started when the server starts, before clients
-/// need them.
+/// The threads for the control socket are started with the server, before clients need them.
 #[test]
 fn control_answers_when_no_thread_can_be_started() {
     let server = Server::new(&[]);
@@ -108,13 +107,13 @@ fn small_groups_have_a_useful_limit_or_none() {
         let least = [(24, 25), (64, 40), (128, 60), (256, 75)];
         let least = least.iter().rfind(|(from, _)| *from <= group_mib).map_or(0, |least| least.1);
         assert!((least..=85).contains(&percent), "{group_mib} MiB: {limit} bytes, {percent}%");
-        // The disk can be filled up to its limit without an OOM kill in the cgroup.
+        // Filling the disk up to its limit causes no OOM kill in the cgroup.
         let mut client = server.client();
         let bytes = noise(9, MIB / 4);
         let full = (0..256).find(|nth| client.try_write(nth * MIB as u64 / 4, &bytes).is_err());
         assert_eq!(full.is_some(), limit < 62 * MIB, "{group_mib} MiB");
         assert!(client.read(0, bytes.len()) == bytes, "{group_mib} MiB");
-        // A write may take at most 1/16 of the cgroup's memory; a longer write is refused.
+        // The maximum length of a write is 1/16 of the cgroup's memory. A longer write is refused.
         let most = group_mib * MIB / 16;
         let most = most - most % (MIB / 4);
         client.ask(TRIM, 0, 0, 64 << 20).unwrap();
@@ -154,7 +153,7 @@ fn a_limit_is_logged_before_it_is_reached_and_when_writes_fail() {
     assert!(line.contains("writes fail with 'no space left'"), "{line}");
     let metrics = server.ask("stat", &["--prometheus"]).out;
     assert!(metrics.lines().any(|line| line == "uzram_pool_near_limit{disk=\"\"} 1"), "{metrics}");
-    // With a higher limit, writes succeed again.
+    // After the limit was raised, writes succeed again.
     assert_eq!(server.ask("attr", &["mem_limit", "12M"]).code, Some(0));
     write().unwrap();
     let metrics = server.ask("stat", &["--prometheus"]).out;

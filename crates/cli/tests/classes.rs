@@ -1,4 +1,4 @@
-//! Tests `uzram classes`: the published figures of the kernel's tables, and wrong command lines.
+//! Tests `uzram classes`: the published numbers of the kernel's classes, and wrong command lines.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -27,7 +27,8 @@ fn listing(args: &[&str]) -> Value {
 }
 
 /// The arguments, the number of classes, and the watermark. For the rule "used-percent", the
-/// numbers are from the kernel's documentation, for other rules from the current kernel.
+/// kernel's documentation contains the numbers. For other rules, the current kernel determines the
+/// numbers.
 const COUNTS: [(&[&str], usize, usize); 9] = [
     (&[], 119, 3632),
     (&["--chain", "8"], 119, 3632),
@@ -98,7 +99,7 @@ fn rows_are_those_of_the_document() {
     assert_eq!(rows[0], head);
     assert_eq!(rows[1], ["0", "32", "1", "128", "0", "-"]);
     assert!(rows.contains(&vec!["202", "3264", "4", "5", "64", "3200..3264"]), "{text}");
-    // The columns are consistent with each other.
+    // The columns of the table are consistent with each other.
     for class in json["classes"].as_array().unwrap() {
         let number = |key: &str| class[key].as_u64().unwrap();
         let bytes = number("pages_per_zspage") * 4096;
@@ -108,7 +109,8 @@ fn rows_are_those_of_the_document() {
     assert!(table(&["--no-merge"]).lines().skip(1).take(255).all(|line| line.ends_with("  -")));
 }
 
-/// Each case is an order, a number of sizes, the number of classes above a page, and a watermark.
+/// Each case consists of an order, a number of sizes, the number of classes above a page, and a
+/// watermark.
 #[test]
 fn classes_above_a_page_are_the_multi_page_ones() {
     for (order, sizes, above, watermark) in

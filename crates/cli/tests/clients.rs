@@ -1,5 +1,5 @@
 //! Tests real clients of `uzram serve`: the clients of libnbd and qemu, fio, and a file system. All
-//! data that they read are compared.
+//! data that the clients read are compared.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -31,10 +31,10 @@ fn image(dir: &Path) -> PathBuf {
     path
 }
 
-/// The options that set the algorithm of the recompressions in `meddled`.
+/// The options that set the algorithm for recompression in `meddled`.
 const AGAIN: [&str; 2] = ["--set", "recomp_algorithm=algo=zstd"];
 
-/// Repeatedly compacts and recompresses the disk and changes its limit while `work` runs.
+/// While `work` runs, repeatedly compacts and recompresses the disk, and changes its limit.
 fn meddled<T>(server: &Server, work: impl FnOnce() -> T) -> T {
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -172,7 +172,7 @@ fn fio_verifies() {
     });
 }
 
-/// A mounted disk with a loop device. Dropping the value undoes all steps in reverse order, also
+/// A mounted disk with a loop device. Dropping this value undoes all steps in reverse order, even
 /// after a failure.
 struct Mounted {
     nbdfuse: Child,
@@ -195,8 +195,8 @@ impl Drop for Mounted {
     }
 }
 
-/// Mounts a server's disk by nbdfuse and attaches the disk to a loop device, or returns `None` if
-/// this user may not do so.
+/// Mounts a server's disk by nbdfuse, and attaches the mounted file to a loop device. Returns
+/// `None` if this user may not do so.
 fn looped(server: &Server) -> Option<Mounted> {
     let is_root = rustix::process::geteuid().is_root();
     if !is_root || !Path::new("/dev/fuse").exists() || !Path::new("/dev/loop-control").exists() {
@@ -286,7 +286,7 @@ fn files_of_a_mount() {
     };
     assert_eq!(names(&mount), ["attr", "classes", "disk"]);
     assert_eq!(names(&attr).len(), zram::attributes().len());
-    // Each front end reads the data that the other has written.
+    // Each front end reads the data that the other front end has written.
     let data = [text(5, 3 * MIB), noise(6, MIB + 777)].concat();
     let file = fs::File::options().read(true).write(true).open(&disk).unwrap();
     file.write_all_at(&data, 12345).unwrap();
@@ -300,7 +300,7 @@ fn files_of_a_mount() {
         shell("nbdcopy \"$U\" copy", &server);
         assert!(fs::read(server.dir.path().join("copy")).unwrap()[12345..][..data.len()] == data);
     }
-    // Holes free the stored data.
+    // A hole in the file frees the stored data.
     let stored = || {
         fs::read_to_string(attr.join("mm_stat"))
             .unwrap()
@@ -333,7 +333,7 @@ fn files_of_a_mount() {
     assert!(!fs::read_to_string(attr.join("block_state")).unwrap().is_empty());
     fs::write(attr.join("mem_limit"), "0").unwrap();
     drop(file);
-    // Tests a file system on the disk, and the end of the server while the file system is in use.
+    // Tests a file system on the disk. The server ends while the file system is in use.
     let attached =
         run(Command::new("/usr/sbin/losetup").args(["-f", "--show", "--direct-io=on"]).arg(&disk));
     let device = attached.trim_end();

@@ -1,5 +1,5 @@
-//! `uzram restore` restores disks saved by `uzram fill`, and cold pages are written to a file and
-//! read back.
+//! Tests that `uzram restore` restores disks saved by `uzram fill`, and that cold pages are written
+//! to a file and read back.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -73,7 +73,8 @@ fn what_can_not_be_is_told() {
     assert_eq!(young.json()["written_back_pages"].as_u64(), Some(0), "{young:?}");
 }
 
-/// An unsuitable target is reported before the work begins, and the command leaves no file there.
+/// An unsuitable target is reported before the work begins, and the command leaves no file at the
+/// target.
 #[test]
 fn files_are_whole_and_where_they_are_to_be() {
     let dir = tempfile::tempdir().unwrap();
@@ -83,8 +84,8 @@ fn files_are_whole_and_where_they_are_to_be() {
         let refused = end(fill().args(["--save", &path(there), &path("in")]));
         assert_eq!((refused.code, refused.out.as_str()), (Some(1), ""), "{refused:?}");
     }
-    // A link that another user put at the temporary path of a save is not followed, and its target
-    // is not written.
+    // Another user put a link at the temporary path of the save. The save does not follow the link,
+    // and does not write to its target.
     fs::write(path("victim"), "his").unwrap();
     symlink("victim", path(".saved.saving")).unwrap();
     let planted = end(fill().args(["--json", "--save", &path("saved"), &path("in")]));
@@ -92,7 +93,7 @@ fn files_are_whole_and_where_they_are_to_be() {
     assert_eq!(planted.json()["pages"].as_u64(), Some(9), "the report is there all the same");
     assert_eq!(fs::read(path("victim")).unwrap(), b"his");
     fs::remove_file(path(".saved.saving")).unwrap();
-    // A leftover temporary file is reused, and only the owner of the saved file can read it.
+    // The save reuses a leftover temporary file. Only the owner of the saved file can read it.
     fs::write(path(".saved.saving"), "rest").unwrap();
     assert_eq!(end(fill().args(["--save", &path("saved"), &path("in")])).code, Some(0));
     let mode = |name: &str| fs::metadata(path(name)).unwrap().permissions().mode() & 0o777;
@@ -125,7 +126,7 @@ fn an_interrupt_ends_a_save() {
         let _ = Command::new("kill").args(["-s", "INT", &child.id().to_string()]).output();
         Ended::from(child.wait_with_output().unwrap())
     };
-    // A run that ends before the signal arrives tests nothing, so the run is repeated.
+    // A run that ends before the signal arrives tests nothing, so the test repeats the run.
     let ended = (0..20).map(|_| interrupted()).find(|ended| ended.code != Some(0)).unwrap();
     assert_eq!((ended.code, ended.err.as_str()), (Some(130), "uzram: interrupted\n"), "{ended:?}");
     assert!(!fs::exists(path(".saved.saving")).unwrap());
@@ -143,7 +144,7 @@ fn a_backing_device_that_is_in_use_is_named_so() {
     let attached = run(losetup.args(["-f", "--show"]).arg(dir.path().join("image")));
     let looped = Looped(attached.trim().to_owned(), dir.path().join("nowhere"));
     let device = looped.0.as_str();
-    // The test opens the device exclusively, as a mount would.
+    // The test opens the device exclusively, like a mount.
     let excl = rustix::fs::OFlags::EXCL.bits() as i32;
     let held = fs::File::options().read(true).custom_flags(excl).open(device).unwrap();
     let serve = || end(support::serve(dir.path()).args(["--nbd", "unix:n", "--backing", device]));

@@ -1,5 +1,5 @@
-//! Tests the configuration file: any file, pipe or value is read or refused in bounded time, with a
-//! bounded message.
+//! Tests the configuration file. The server reads or refuses any file, pipe or value in bounded
+//! time. The message has a bounded length.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -14,8 +14,8 @@ use support::{Ended, Server, UZRAM, end, serve_unsized};
 /// The maximum size of the file in bytes.
 const BYTES_MAX: usize = 1 << 20;
 
-/// The maximum length in bytes of an error message, which contains a path, a part of a value, and
-/// words.
+/// The maximum length in bytes of an error message. The message contains a path, part of a value,
+/// and words.
 const ERROR_MAX: usize = 700;
 
 fn serve_of(dir: &Path, config: &str) -> Command {
@@ -96,7 +96,7 @@ fn a_file_has_a_bound() {
     fs::write(&file, of_bytes(BYTES_MAX + 1)).unwrap();
     let ended = refused(dir.path(), "f");
     assert!(ended.err.contains("more than 1 MiB"), "{ended:?}");
-    // The file is not read beyond the maximum size.
+    // The server does not read the file beyond the maximum size.
     fs::File::options().write(true).open(&file).unwrap().set_len(1 << 40).unwrap();
     let begun = Instant::now();
     assert!(refused(dir.path(), "f").err.contains("more than 1 MiB"));
@@ -152,7 +152,7 @@ fn values_are_repeated_in_part() {
     }
 }
 
-/// Arguments on the command line are shortened in the same way.
+/// Arguments on the command line are shortened in the same way as values in the file.
 #[test]
 fn arguments_are_repeated_in_part() {
     let long = "ab_".repeat(20_000);

@@ -1,5 +1,5 @@
-//! Tests that all front ends of a disk are consistent: each reads exactly the bytes that any other
-//! front end has written.
+//! Tests that all front ends of a disk are consistent. Each front end must read exactly the bytes
+//! that any front end has written.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -15,16 +15,17 @@ use support::{Server, noise, serve_unsized};
 use testkit::nbd::{NO_HOLE, TRIM, WRITE_ZEROES};
 use testkit::{Choices, scaled, seed_of};
 
-/// The size of the disk in bytes, which is large enough for requests of every kind.
+/// The size of the disk in bytes. The disk is large enough for requests of every kind.
 const BYTES: usize = 8 << 20;
 
 /// The maximum length of a request in bytes.
 const LEN_MAX: usize = 600 << 10;
 
-/// Lengths and offsets at which the behaviour changes: sectors, slots, blocks, parts of replies.
+/// Lengths and offsets at which the server changes its behaviour: sectors, slots, blocks, parts of
+/// replies.
 const EDGES: [usize; 7] = [512, 4096, 8192, 65536, 128 << 10, 256 << 10, 512 << 10];
 
-/// A disk with all its front ends, and its expected contents.
+/// A disk with all of its front ends and its expected contents.
 struct Disk {
     file: File,
     client: Client,
@@ -77,7 +78,8 @@ impl Disk {
         if is_write { range.copy_from_slice(data) } else { range.fill(0) }
     }
 
-    /// Reads a range and the pages beside the range by each front end, and compares the data.
+    /// Reads a range, and the pages before and after the range, by each front end. Compares the
+    /// data.
     fn compare(&mut self, at: usize, len: usize, why: &str) {
         let (start, end) = (at.saturating_sub(4096), (at + len + 4096).min(BYTES));
         let expected = &self.bytes[start..end];
@@ -90,7 +92,7 @@ impl Disk {
         }
     }
 
-    /// Checks that the reported holes of the file read as zeros, and that all other bytes are
+    /// Checks that the holes that the file reports read as zeros, and that all other bytes are
     /// reported as data.
     fn compare_holes(&self) {
         let mut at = 0;
@@ -106,7 +108,8 @@ impl Disk {
     }
 }
 
-/// Chooses an offset and a length, often at an edge, or one byte beside an edge.
+/// Chooses an offset and a length. Often the offset or the length is at an edge, or one byte beside
+/// an edge.
 fn range(choices: &mut Choices) -> (usize, usize) {
     let at = choices.beside(&EDGES, BYTES);
     (at, choices.beside(&EDGES, LEN_MAX.min(BYTES - at)))
@@ -154,8 +157,8 @@ fn ends_of_the_disk_are_kept_by_every_front_end() {
     let Some((_server, mut disk, _unmounted, _dir)) = mounted(&[]) else { return };
     let end = BYTES as u64;
     disk.change(Change::NbdWrite, BYTES - 5000, 5000, &noise(7, 5000));
-    // Tests requests before, at and beyond the disk's end. There, a read of the file is short, and
-    // an NBD request is refused.
+    // Tests requests before, at and beyond the end of the disk. At the end, a read of the file is
+    // short, and an NBD request is refused.
     for (at, len) in [(end - 1, 1), (end - 1, 2), (end, 1), (end + 1, 1), (end + (1 << 40), 1)] {
         let is_inside = at + len <= end;
         let mut bytes = vec![0; len as usize];

@@ -1,5 +1,5 @@
-//! Tests the end of `uzram serve`: all acknowledged data are saved after any signal and in any
-//! state of the locations.
+//! Tests the end of `uzram serve`. All acknowledged data are saved after any signal and in any
+//! state of the files.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -18,7 +18,7 @@ use testkit::wait::{load, until_with};
 
 const MIB: usize = 1 << 20;
 
-/// A directory with the locations to which a disk can be saved.
+/// A directory with the locations to which a server can save its disk.
 struct Places {
     dir: tempfile::TempDir,
 }
@@ -34,7 +34,7 @@ impl Places {
         self.dir.path().join(name)
     }
 
-    /// Runs a shell line that starts a server. It saves to `to/saved`, or else to `state/uzram`.
+    /// Starts a server by a shell line. The server saves to `to/saved`, else to `state/uzram`.
     fn server(&self, line: &str) -> Server {
         let state = format!("export XDG_STATE_HOME='{}'; {line}", self.at("state").display());
         let saved = self.at("to/saved");
@@ -44,14 +44,14 @@ impl Places {
         server
     }
 
-    /// Returns whether a saved file contains the written data.
+    /// Returns whether a saved file contains the data that the test has written.
     fn is_saved(&self, name: &str) -> bool {
         let file = self.at(name);
         file.exists() && Server::restored(&file, &[]).client().read(0, MIB) == text(1, MIB)
     }
 }
 
-/// Returns the lines of standard error as they arrive.
+/// Returns the lines of the server's standard error as they arrive.
 fn lines(server: &mut Server) -> impl Iterator<Item = String> + use<> {
     BufReader::new(server.child.stderr.take().unwrap()).lines().map(Result::unwrap)
 }
@@ -80,7 +80,7 @@ fn any_signal_that_would_end_it_saves_or_does_nothing() {
     assert!(places.is_saved("to/saved"));
 }
 
-/// When a session ends, a process gets more than one SIGHUP.
+/// A process receives more than one SIGHUP when its session ends.
 #[test]
 fn a_hang_up_does_not_give_a_save_up() {
     let places = Places::new();
@@ -95,7 +95,7 @@ fn a_hang_up_does_not_give_a_save_up() {
     assert!(places.is_saved("to/saved"));
 }
 
-/// If the server did not run between two signals, the kernel delivers SIGHUP first in any case.
+/// If two signals are pending when the server runs, the kernel always delivers SIGHUP first.
 #[test]
 fn a_hang_up_at_the_same_time_as_another_signal_is_of_the_same_end() {
     let places = Places::new();
@@ -113,8 +113,8 @@ fn a_hang_up_at_the_same_time_as_another_signal_is_of_the_same_end() {
     assert!(places.is_saved("to/saved"));
 }
 
-/// A terminal and a program that forwards its signals send a signal twice, as does `timeout`. A
-/// program that is interrupted sends its children another signal.
+/// A server may receive a signal twice: from the terminal and from a program that forwards signals,
+/// or from `timeout`. An interrupted program may also send its children another signal.
 #[test]
 fn a_signal_that_comes_twice_at_once_is_one() {
     for (signals, pause) in [
@@ -125,8 +125,8 @@ fn a_signal_that_comes_twice_at_once_is_one() {
         ([Signal::INT, Signal::TERM], 20),
         ([Signal::TERM, Signal::QUIT], 1),
     ] {
-        // If this thread waited between the two signals, they are too far apart, and the run tests
-        // nothing.
+        // If this thread waited between the two signals, the signals are too far apart, and the run
+        // tests nothing.
         let shows = (0..20).any(|_| {
             let places = Places::new();
             let mut server = places.server("exec env --default-signal=INT,QUIT \"$@\"");
@@ -141,7 +141,7 @@ fn a_signal_that_comes_twice_at_once_is_one() {
     }
 }
 
-/// On a busy machine the server may not run between two signals. Both still count as one.
+/// On a busy machine, the server may not run between two signals, which still count as one.
 #[test]
 fn two_signals_at_once_are_one_though_the_server_did_not_run_in_between() {
     let shows = (0..20).any(|_| {
@@ -221,7 +221,7 @@ fn a_full_file_system_costs_nothing() {
     assert_eq!(code, Some(1), "{said}");
     assert!(places.is_saved("state/uzram/saved"), "{said}");
     assert_eq!(fs::read_dir(&tmpfs.0).unwrap().count(), 0, "something was left");
-    // A location on a file system that has become read-only is not used.
+    // The server does not use a location on a file system that has become read-only.
     let mut server = places.server("exec \"$@\"");
     run(Command::new("mount").args(["-o", "remount,ro"]).arg(&tmpfs.0));
     server.signal("TERM");
@@ -242,7 +242,7 @@ fn where_there_is_no_place_it_stays_and_says_so() {
         let mut lines = lines(&mut server);
         let stays = lines.find(|line| line.contains("the save is tried again")).unwrap();
         assert!(stays.contains("/to/saved'") && stays.contains("No such file"), "{stays}");
-        // Sent too soon, the same signal would count as part of the first request.
+        // If the same signal were sent sooner, it would count as part of the first request.
         thread::sleep(Duration::from_millis(500));
         assert!(server.child.try_wait().unwrap().is_none(), "it is gone");
         let back = || fs::rename(places.at("away"), places.at("to")).unwrap();
@@ -252,8 +252,8 @@ fn where_there_is_no_place_it_stays_and_says_so() {
             assert!(places.is_saved("to/saved"));
             fs::remove_file(places.at("to/saved")).unwrap();
         } else {
-            // One more signal cancels the save, unless the server hardly ran, so that the signal
-            // counts as part of the first request.
+            // Another signal cancels the save. If the server has hardly run, this signal counts as
+            // part of the first request instead.
             until_with(Duration::from_millis(500), "it is given up", || {
                 server.signal("TERM");
                 server.child.try_wait().unwrap().is_some()
@@ -265,7 +265,7 @@ fn where_there_is_no_place_it_stays_and_says_so() {
     }
 }
 
-/// Follows the advice in the log: saves the disk elsewhere.
+/// The test follows the advice in the log, and saves the disk to another file.
 #[test]
 fn where_there_is_no_place_it_can_be_saved_elsewhere() {
     for (to, code) in [("away/rescued", 1), ("to/saved", 0)] {
@@ -279,7 +279,7 @@ fn where_there_is_no_place_it_can_be_saved_elsewhere() {
         assert!(stays.contains("'uzram save'"), "{stays}");
         let stat = server.ask("stat", &["--json"]);
         assert!(stat.code == Some(0) && stat.json()["orig_data_size"] == MIB, "{stat:?}");
-        // Requests that would change the disk are refused.
+        // The server refuses requests that would change the disk.
         for (what, args) in [("attr", &["mem_limit", "1M"][..]), ("recompress", &[]), ("idle", &[])]
         {
             let refused = server.ask(what, args);
@@ -296,7 +296,7 @@ fn where_there_is_no_place_it_can_be_saved_elsewhere() {
         }
         let rescued = places.at(to);
         let mut saved = server.ask("save", &[rescued.to_str().unwrap()]);
-        // The server itself may be saving the disk at that moment.
+        // The server itself may be saving the disk at this moment.
         while saved.err.contains("already saves the disk")
             && server.child.try_wait().unwrap().is_none()
         {
@@ -305,14 +305,14 @@ fn where_there_is_no_place_it_can_be_saved_elsewhere() {
         }
         let told = lines.collect::<Vec<_>>().join("\n");
         assert_eq!(server.ended().0, Some(code), "{saved:?} {told}");
-        // If the client's file is `to/saved`, the server may have saved the disk there first.
+        // If the client saves to `to/saved`, the server may have saved the disk there first.
         assert!(code == 0 || saved.code == Some(0), "{saved:?} {told}");
         assert!(code == 0 || told.contains(&format!("saved to '{}'", rescued.display())), "{told}");
         assert!(places.is_saved(to), "{told}");
     }
 }
 
-/// If the server did not ignore SIGXFSZ, a write beyond the limit of files would end the server.
+/// If the server did not ignore SIGXFSZ, exceeding the limit of file sizes would end the server.
 #[test]
 fn a_limit_of_files_is_an_error_like_others() {
     let places = Places::new();
@@ -347,7 +347,7 @@ fn two_servers_do_not_save_to_one_file() {
     assert_eq!(third.ended().0, Some(0));
 }
 
-/// Two shells, of the same user or of two users, may have different directories of sockets.
+/// Two shells, of one user or of two users, may have different directories of sockets.
 #[test]
 fn servers_that_share_no_directory_do_not_save_to_one_file() {
     let places = Places::new();
@@ -372,7 +372,7 @@ fn servers_that_share_no_directory_do_not_save_to_one_file() {
     assert_eq!(names, ["saved"], "something else was left");
 }
 
-/// A link to a target that does not exist remains, and the file is created at the link's target.
+/// If the link's target does not exist, the server keeps the link and creates the target.
 #[test]
 fn a_link_that_leads_to_nothing_is_followed() {
     let places = Places::new();
@@ -386,8 +386,8 @@ fn a_link_that_leads_to_nothing_is_followed() {
     assert!(places.is_saved("to/saved"));
 }
 
-/// A file that appeared or changed since the start is never replaced, because it may be the only
-/// copy of its data.
+/// A file that appeared or changed since the server's start is never replaced, because it may be
+/// the only copy of its data.
 #[test]
 fn what_came_to_the_file_since_the_start_stays() {
     for was_there in [false, true] {
@@ -417,7 +417,7 @@ fn what_came_to_the_file_since_the_start_stays() {
     assert!(fs::read(&saved).unwrap() != earlier && places.is_saved("to/saved"));
 }
 
-/// A timer may save repeatedly. Even late saves do not count as changes by others.
+/// A timer may save the disk repeatedly. Even late saves are no changes by other programs.
 #[test]
 fn a_save_to_the_file_at_the_moment_of_the_end_leaves_it_to_the_end() {
     for round in 0..30 {
@@ -440,7 +440,7 @@ fn a_save_to_the_file_at_the_moment_of_the_end_leaves_it_to_the_end() {
     }
 }
 
-/// After an interrupted restore, the disk holds less than the file, which must be preserved.
+/// After an interrupted restore, the disk holds less data than the file, so the file is kept.
 #[test]
 fn a_restore_that_the_end_cuts_off_costs_no_file() {
     for name in ["to/saved", "to/new"] {
@@ -460,7 +460,7 @@ fn a_restore_that_the_end_cuts_off_costs_no_file() {
             thread::sleep(Duration::from_millis(5 * round));
             server.signal("TERM");
             let (restored, code, said) = (restore.join().unwrap(), server.ended().0, server.said());
-            // The restore may be refused, because it had not started yet.
+            // A restore that was not started yet may be refused.
             let is_cut_off = restored.err.contains("cancelled");
             if is_cut_off || restored.code == Some(0) {
                 assert!(places.is_saved("to/saved"), "{restored:?}: {said}");
@@ -492,7 +492,7 @@ fn the_file_of_another_server_is_no_place_to_fall_back_to() {
     assert!(restored.client().read(0, MIB) == noise(7, MIB));
 }
 
-/// The server derives the names of other files from this name.
+/// The server derives the names of other files from the name of this file.
 #[test]
 fn a_file_whose_name_is_too_long_to_be_saved_is_refused_at_the_start() {
     let places = Places::new();
@@ -512,7 +512,7 @@ fn a_file_whose_name_is_too_long_to_be_saved_is_refused_at_the_start() {
     }
 }
 
-/// Returns both ends of a full pipe that no process reads.
+/// Returns both ends of a full pipe. No process reads the pipe.
 fn full_pipe() -> (PipeReader, PipeWriter) {
     let (reader, mut pipe) = std::io::pipe().unwrap();
     rustix::io::ioctl_fionbio(&pipe, true).unwrap();
@@ -539,8 +539,8 @@ fn nobody_listens_and_it_is_saved_all_the_same() {
     assert!(places.is_saved("to/saved"));
 }
 
-/// Standard output is a full pipe that no process reads. The server waits for a while to print the
-/// announcement, unless a signal arrives.
+/// Standard output is a full pipe that no process reads. The server waits for a limited time to
+/// print the announcement, and a signal ends the wait.
 #[test]
 fn a_signal_is_heeded_while_nobody_reads_what_is_served() {
     let places = Places::new();
@@ -556,13 +556,13 @@ fn a_signal_is_heeded_while_nobody_reads_what_is_served() {
     child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(0));
     drop(reader);
-    // Without a signal the server would wait 10 s for a reader.
+    // Without a signal, the server would wait 10 s for a reader of the pipe.
     let is_early = begun.elapsed() < Duration::from_secs(9);
     assert!(!is_early || !said.contains("standard output"), "it was waited for: {said}");
     assert!(places.is_saved("to/saved"));
 }
 
-/// Tests a pipe at the temporary path of a save, and at the path of the file to restore.
+/// A pipe lies at the temporary path of a save, or at the path of the file to restore.
 #[test]
 fn nothing_waits_for_a_pipe() {
     let places = Places::new();
@@ -590,7 +590,7 @@ fn nothing_waits_for_a_pipe() {
     let flag = Path::new("--control");
     let save = asked("save", &[flag, control, &places.at("to/other")]);
     assert!(save.code == Some(1) && save.err.contains("/to/other'"), "{save:?}");
-    // A pipe with a reader is refused as well.
+    // The server also refuses a pipe that has a reader.
     let mut reader = Command::new("cat");
     let mut reader =
         reader.arg(places.at("to/.other.saving")).stdout(Stdio::null()).spawn().unwrap();
@@ -615,7 +615,7 @@ fn nothing_waits_for_a_pipe() {
     assert_eq!(server.ended().0, Some(0));
 }
 
-/// A server whose backing store is another server's disk, which the test can suspend.
+/// A server whose backing store is the disk of another server. The test can stop the other server.
 struct Stored {
     server: Server,
     store: Server,
@@ -684,7 +684,7 @@ fn a_job_that_hangs_is_given_up_and_all_is_saved() {
         || places.at("to/saved").exists(),
         || thread::sleep(Duration::from_millis(20)),
     );
-    // The server's process can't end before its backing store answers.
+    // The process of the server can't end before its backing store answers.
     store.signal("CONT");
     let _ = job.wait();
     assert_eq!(server.ended().0, Some(0));

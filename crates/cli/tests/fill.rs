@@ -1,4 +1,4 @@
-//! Tests `uzram fill` on small trees: the figures and the formats of the output.
+//! Tests the figures and the output formats of `uzram fill` on small trees of files.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -13,7 +13,7 @@ use std::process::Command;
 use support::{Ended, PAGE, UZRAM, end, fill, noise, text, write_all};
 use zcomp::Params;
 
-/// Writes files of all kinds, which contain 3 same-filled and 5 incompressible pages. Returns their
+/// Writes files of all kinds, with 3 same-filled and 5 incompressible pages. Returns the files'
 /// directory, names and contents.
 fn tree() -> (tempfile::TempDir, Vec<(&'static str, Vec<u8>)>) {
     let dir = tempfile::tempdir().unwrap();
@@ -30,8 +30,7 @@ fn tree() -> (tempfile::TempDir, Vec<(&'static str, Vec<u8>)>) {
     (dir, files)
 }
 
-/// Returns the sum of min(page size, compressed length) over all pages except those that repeat one
-/// word.
+/// Returns the sum of min(page size, compressed length) over all pages that are not same-filled.
 fn codec_size(algorithm: &str, params: Params, files: &[(&str, Vec<u8>)]) -> u64 {
     let codec = zcomp::by_name(algorithm).unwrap();
     let mut stream = codec.prepare(&params, PAGE).unwrap().stream().unwrap();
@@ -170,7 +169,7 @@ fn compaction_is_named_and_leaves_the_columns_as_they_are() {
         assert_eq!((&json["compaction"], &json["mismatches"]), (&mode.into(), &0.into()));
         let mm_stat: Vec<&str> = json["mm_stat"].as_str().unwrap().split_whitespace().collect();
         assert_eq!((mm_stat.len(), mm_stat[5], mm_stat[7]), (9, "3", "5"), "{json}");
-        // pages_compacted is 0: no object was freed, so no object could be moved.
+        // No object was freed, so no object could be moved, and pages_compacted is 0.
         assert_eq!(mm_stat[6], "0", "{json}");
     }
 }
@@ -251,7 +250,7 @@ fn unreadable_files_are_skipped_and_named() {
     assert_eq!(lines.len(), 2, "{ended:?}");
     assert!(lines[0].starts_with("uzram: warning: ") && lines[0].contains("locked"), "{ended:?}");
     assert!(lines[1].contains("secret\\n") && lines[1].contains("denied"), "{ended:?}");
-    // An unreadable file that is the only input is an error, not a warning.
+    // If the only input is unreadable, the command reports an error instead of a warning.
     let ended = Ended::from(ask(&dir.path().join("secret\n")).unwrap());
     assert_eq!((ended.code, ended.out.as_str()), (Some(1), ""), "{ended:?}");
     assert!(ended.err.contains("secret\\n") && ended.err.contains("denied"), "{ended:?}");

@@ -1,4 +1,4 @@
-//! The memory that `uzram analyze` forecasts for real files, compared with the memory of a device.
+//! Compares the memory that `uzram analyze` forecasts for real files with the memory of a device.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -13,17 +13,18 @@ use support::{PAGE, UZRAM, end};
 use testkit::seed;
 use zram::{Config, Device, Params, by_name};
 
-/// The maximum error relative to the device's memory, in addition to the sampling error.
+/// The maximum error of a forecast, relative to the device's memory, without the sampling error.
 const OFF_MAX: f64 = 0.03;
 
-/// The time after which a device has released the memory that it kept for further stores.
+/// The time after which a device has released the memory that it retained for further stores.
 const SETTLED: Duration = Duration::from_secs(1);
 
-/// The bytes of the files, and of a small sample of the files.
+/// The sizes in bytes of the files, and of a small sample of the files.
 const BYTES: usize = 96 << 20;
 const SAMPLE: usize = 16 << 20;
 
-/// Returns the largest libraries of this machine, each padded to whole pages.
+/// Returns the contents of the largest libraries of this machine. Each library is padded to whole
+/// pages.
 fn libraries() -> Vec<u8> {
     let dir = Path::new("/usr/lib").join(format!("{}-linux-gnu", std::env::consts::ARCH));
     let entries = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap());
@@ -40,7 +41,7 @@ fn libraries() -> Vec<u8> {
     pages
 }
 
-/// Samples at most `bytes` bytes of `file`, and returns the forecasts for compression without a
+/// Samples at most `bytes` bytes of `file`. Returns the forecasts for compression without a
 /// dictionary.
 fn forecasts(file: &Path, bytes: usize) -> Vec<Value> {
     let mut command = Command::new(UZRAM);
@@ -51,8 +52,8 @@ fn forecasts(file: &Path, bytes: usize) -> Vec<Value> {
     rows.as_array().unwrap().iter().filter(is_plain).cloned().collect()
 }
 
-/// A forecast from all the data tests the arithmetic alone; a forecast from a sixth of the data
-/// also tests the sample.
+/// A forecast from all the data tests only the arithmetic. A forecast from a sixth of the data also
+/// tests the sampling.
 #[test]
 fn devices_take_what_was_forecast() {
     let (dir, pages) = (tempfile::tempdir().unwrap(), libraries());
@@ -78,7 +79,7 @@ fn devices_take_what_was_forecast() {
         println!("{} {block}: {of_all:+.4}, {of_part:+.4} +/- {error:.4}", whole["algorithm"]);
         let is_exact = number(&whole, "error_bytes") == 0.0;
         assert!(is_exact && of_all.abs() <= OFF_MAX, "{whole}: {taken}");
-        // In one of 50 samples, the error is more than 1.5 times the stated error.
+        // In one of 50 samples, the error is more than 1.5 times the reported error.
         assert!(of_part.abs() <= OFF_MAX + 1.5 * error && error < 0.1, "{part}: {taken}");
     }
 }

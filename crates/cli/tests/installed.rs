@@ -1,5 +1,5 @@
 //! Checks that `make install` into a scratch root installs all files, and that another user can use
-//! them there.
+//! the installed files.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -14,7 +14,7 @@ use support::{Ended, Server, UZRAM, end, text};
 use testkit::beside;
 use testkit::rights::NOBODY;
 
-/// Returns the scratch root, which is installed once and readable by every user.
+/// Returns the scratch root. The files are installed there once, and every user can read them.
 fn root() -> &'static Path {
     static ROOT: OnceLock<tempfile::TempDir> = OnceLock::new();
     ROOT.get_or_init(|| {
@@ -26,7 +26,8 @@ fn root() -> &'static Path {
     .path()
 }
 
-/// Returns the folder with the files to install, built with the same profile as the command.
+/// Returns the folder with the files to install. The files are built with the same profile as the
+/// command.
 fn built() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| {
@@ -39,7 +40,7 @@ fn built() -> &'static Path {
 }
 
 fn make(targets: &[&str], root: &Path) {
-    // The installed files are readable by all users, regardless of the umask.
+    // All users can read the installed files, whatever the umask is.
     let mut make = Command::new("sh");
     make.args(["-c", "umask 077; exec make \"$@\"", "make", "-C"]);
     make.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).args(targets);
@@ -48,7 +49,7 @@ fn make(targets: &[&str], root: &Path) {
     assert_eq!(ended.code, Some(0), "{ended:?}");
 }
 
-/// Returns the installed command, run as user nobody if this process is root.
+/// Returns the installed command. If this process is root, the command runs as user nobody.
 fn installed(dir: &Path) -> Command {
     let uzram = root().join("usr/bin/uzram");
     let mut command = if rustix::process::geteuid().is_root() {
@@ -65,14 +66,15 @@ fn installed(dir: &Path) -> Command {
     command
 }
 
-/// Creates a directory in which the user nobody may write.
+/// Creates a directory in which user nobody may write.
 fn scratch() -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     fs::set_permissions(dir.path(), Permissions::from_mode(0o777)).unwrap();
     dir
 }
 
-/// Returns whether a program is installed. If it is not, prints that its checks are skipped.
+/// Returns whether a program is installed. If not, prints that the checks with this program are
+/// skipped.
 fn has(program: &str) -> bool {
     let asked = Command::new(program).arg("--version").stdout(Stdio::null()).status();
     let is_there = asked.is_ok_and(|status| status.success());
@@ -102,7 +104,7 @@ fn it_runs_as_another_user() {
     let stat =
         end(installed(server.dir.path()).args(["stat", "--json", "--control", "control.sock"]));
     let stat = stat.json();
-    // The size is set on the command line; all other values are set in the file.
+    // The size is set on the command line, and all other values are set in the file.
     assert_eq!((&stat["disksize"], &stat["algorithm"]), (&(1 << 20).into(), &"zstd".into()));
     assert!(stat["mem_limit"].as_u64().unwrap() > 0, "{stat}");
     let stop = format!("kill -TERM {}", server.child.id());
@@ -121,8 +123,8 @@ fn programs_find_the_installed_host() {
     assert!(ended.out.contains(host.to_str().unwrap()), "{}", ended.out);
 }
 
-/// Returns the flags to compile a program with libuzram: the output of pkg-config, or else the
-/// flags in the file for pkg-config.
+/// Returns the flags to compile a program with libuzram: the output of pkg-config, or the flags in
+/// libuzram's file for pkg-config.
 fn flags() -> Vec<String> {
     let lib = root().join("usr/lib");
     let text = fs::read_to_string(lib.join("pkgconfig/uzram.pc")).unwrap();
@@ -168,7 +170,7 @@ fn programs_in_c_are_built_with_the_installed_library() {
     let lib = root().join("usr/lib");
     let ended = end(Command::new(&program).env("LD_LIBRARY_PATH", &lib));
     assert_eq!((ended.code, ended.out.as_str()), (Some(0), "kept\n"), "{ended:?}");
-    // The program requires a library with this version of the interface, so any later library with
+    // The program requires a library with this version of the interface. Any later library with
     // this interface works.
     let asks = end(Command::new("readelf").arg("-d").arg(&program)).out;
     assert!(asks.contains("Shared library: [libuzram.so.0.1]"), "{asks}");
@@ -249,15 +251,15 @@ fn its_unit_is_hardened() {
     let service = fs::read_to_string(units.join("uzram-serve@.service")).unwrap();
     let line = "ExecStart=/usr/bin/uzram serve --config /etc/uzram.conf --section %i\n";
     assert!(service.contains(line) && !service.contains("DIR@"), "{service}");
-    // A restore may take long. After a failure the socket is stopped, so that no server with an
-    // empty disk starts.
+    // A restore may take long. After a failure the socket is stopped. Otherwise a server with an
+    // empty disk would start.
     for line in ["TimeoutStartSec=infinity\n", "stop \"uzram-serve@$$1.socket\"' sh %i\n"] {
         assert!(service.contains(line), "{line} in {service}");
     }
     if !has("systemd-analyze") {
         return;
     }
-    // systemd-analyze can check only an instance of a unit, not a template.
+    // systemd-analyze can check an instance of a unit, but not a template.
     let dir = tempfile::tempdir().unwrap();
     let unit = dir.path().join("uzram-serve@x.service");
     fs::write(&unit, &service).unwrap();
@@ -268,8 +270,7 @@ fn its_unit_is_hardened() {
     let mut verify = Command::new("systemd-analyze");
     verify.args(["verify", "--man=no"]).arg(format!("--root={}", root().display()));
     let ended = end(verify.arg("uzram-serve@x.service"));
-    // Errors about units of other packages are expected, because these units are missing in the
-    // scratch root.
+    // The scratch root lacks the units of other packages, so errors about these units are expected.
     assert!(
         !ended.err.contains("uzram-serve@.so") && !ended.err.contains("bin/uzram is not exec"),
         "{ended:?}"
@@ -326,7 +327,7 @@ fn a_package_has_all_of_it() {
     assert_eq!(sums.lines().count(), all.lines().count(), "{sums}");
     assert!(triggers.contains("\nactivate-noawait ldconfig\n"), "{triggers}");
     assert_eq!(shlibs, "libuzram 0.1 uzram (>= 0.1.0)\n");
-    // The command from the package runs.
+    // The command in the package runs.
     let version = end(Command::new(files.join("usr/bin/uzram")).arg("--version"));
     assert_eq!(version.out, concat!("uzram ", env!("CARGO_PKG_VERSION"), "\n"));
 }
@@ -334,7 +335,7 @@ fn a_package_has_all_of_it() {
 #[test]
 fn what_was_installed_goes_but_the_configuration() {
     let dir = scratch();
-    // The path of the root may contain a space.
+    // The path of the installation root may contain a space.
     let (root, other) = (dir.path().join("a b"), dir.path().join("a"));
     fs::write(&other, "stays").unwrap();
     make(&["install"], &root);

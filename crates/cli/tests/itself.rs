@@ -1,9 +1,9 @@
-//! Tests a server whose own machine uses the disk while memory is short. The kernel can then free
-//! memory only after the server has stored the data of that memory.
+//! Tests a server whose disk is used by its own machine while memory is short. The kernel can then
+//! free a page only after the server has stored the page's data.
 //!
-//! The server runs in a separate cgroup. In the cgroup of the processes that write to the disk
-//! (version 1, without PR_SET_IO_FLUSHER), the server would deadlock, because the kernel would make
-//! its threads wait for pages that they must store.
+//! The server runs in its own cgroup. In the cgroup of the writers (version 1, without
+//! PR_SET_IO_FLUSHER), the server would deadlock. The kernel would make the server's threads wait
+//! for pages that these threads must store.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -18,14 +18,14 @@ use testkit::cgroup::Group;
 
 const MIB: usize = 1 << 20;
 
-/// The number of bytes that are written at a time, and the memory limits of the writers' and the
-/// server's cgroups in bytes.
+/// The size of each write, and the memory limits of two cgroups: that of the writers, and that of
+/// the server. All are in bytes.
 const DATA: usize = 96 * MIB;
 const OF_WRITERS: usize = 48 * MIB;
 const OF_SERVER: usize = 96 * MIB;
 
-/// A guard that aborts requests to a mount if the test fails, because a process that waits for a
-/// request can't be killed.
+/// Aborts requests to a mount when this value is dropped. A process that waits for such a request
+/// can't be killed.
 struct Aborted<'m>(&'m Path);
 
 impl Drop for Aborted<'_> {
@@ -41,8 +41,8 @@ struct Ending(Child);
 
 impl Drop for Ending {
     fn drop(&mut self) {
-        // A process that waits for a mount ends when the mount is aborted, so this thread does not
-        // wait for its end.
+        // A process that waits for a mount ends only when the mount is aborted. So this thread does
+        // not wait for the process.
         let _ = self.0.kill();
     }
 }
@@ -90,8 +90,8 @@ fn what_is_written_back_through_it_gets_there() {
     run(Command::new("/usr/sbin/mkfs.ext4").args(["-q", "-F", device]));
     run(Command::new("mount").arg(device).arg(&mnt));
     fs::write(dir.path().join("data"), text(1, DATA)).unwrap();
-    // The data exceed the memory limit of the writers, so the kernel must free pages. It can free a
-    // page only after the server has stored its data.
+    // The data exceed the memory limit of the writers, so the kernel must free pages. The kernel
+    // can free a page only after the server has stored the page's data.
     for round in 0..3 {
         let write = format!("dd if=data of=mnt/{round} bs=1M conv=fsync");
         run_in(&of_writers, &write, dir.path());

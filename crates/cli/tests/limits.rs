@@ -14,7 +14,7 @@ use testkit::cgroup::Group;
 
 const MIB: usize = 1 << 20;
 
-/// Runs `uzram fill` by the shell line `line`, which ends in `exec "$@"`.
+/// Runs `uzram fill` by the shell line `line`. The line ends in `exec "$@"`.
 fn fill_under(line: &str, args: &[&str], path: &Path) -> Ended {
     let mut shell = Command::new("sh");
     shell.args(["-c", line, "sh", UZRAM, "fill"]).args(args).arg(path);
@@ -79,7 +79,7 @@ fn an_interrupt_ends_it_cleanly() {
     assert_eq!((ended.out.as_str(), ended.err.as_str()), ("", "uzram: interrupted\n"));
 }
 
-/// If the device does not hold all the data, it is not saved, and an existing file stays.
+/// If the device does not hold all the data, the device is not saved, and an existing file remains.
 #[test]
 fn nothing_is_saved_if_the_limit_is_reached() {
     let dir = tempfile::tempdir().unwrap();
@@ -107,14 +107,14 @@ fn it_works_in_little_address_space() {
         assert_eq!(ended.json()["mismatches"], 0);
         assert_eq!(ended.json()["orig_data_size"], 30 * MIB);
     }
-    // With so little address space the command must fail, but must not end by a panic or a signal.
+    // In this small address space the command must fail, but not by a panic or a signal.
     let ended = fill_under("ulimit -v 40000 && exec \"$@\"", &["--threads", "1"], dir.path());
     assert_eq!(ended.code, Some(1), "{ended:?}");
     assert_eq!(ended.err.lines().count(), 1, "{ended:?}");
 }
 
-/// The input consists of sparse files, which are so large that memory for the statistics of all
-/// their pages is lacking.
+/// The input consists of large sparse files. Memory does not suffice for the statistics of all
+/// pages of the files.
 #[test]
 fn more_input_than_memory_has_figures_for_is_refused() {
     let dir = tempfile::tempdir().unwrap();
@@ -165,7 +165,7 @@ fn it_works_in_a_memory_cgroup_of_64_mib() {
     let limit = json["mem_limit"].as_u64().unwrap() as usize;
     assert!(limit > 64 * MIB * 80 / 100 && limit < 64 * MIB * 90 / 100, "{json}");
 
-    // If the data do not fit, the command reports an error, and is not killed.
+    // If the data do not fit, the command reports an error. The kernel does not kill the command.
     write_all(dir.path(), &[("c", noise(3, 80 * MIB))]);
     for args in [&["--json"][..], &["--json", "--threads", "12", "--algorithm", "zstd"]] {
         let ended = fill_in(&group, args, dir.path());

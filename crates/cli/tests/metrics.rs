@@ -23,7 +23,7 @@ fn server() -> (Server, String) {
     (server, uri)
 }
 
-/// Returns the response to the bytes of `request`.
+/// Returns the server's response to the bytes of `request`.
 fn answer(uri: &str, request: &[u8]) -> String {
     let host = uri.strip_prefix("http://").unwrap().split('/').next().unwrap();
     let mut stream = TcpStream::connect(host).unwrap();
@@ -94,7 +94,7 @@ fn whoever_asks_badly_is_answered_and_others_are_too() {
         assert!(head.starts_with(&format!("HTTP/1.1 {status} ")), "{head}");
         assert!(head.ends_with("\r\n\r\n") && head.matches("\r\n\r\n").count() == 1, "{head}");
     }
-    // Bytes after a request do not affect its response.
+    // Bytes after a request do not affect the response to the request.
     let long = format!("GET /metrics HTTP/1.1\r\nX: {}\r\n\r\n", "a".repeat(20_000));
     let more = "GET /metrics HTTP/1.1\r\n\r\n".repeat(2000);
     for (request, status) in [(long, "400 Bad Request"), (more, "200 OK")] {
@@ -103,8 +103,8 @@ fn whoever_asks_badly_is_answered_and_others_are_too() {
             assert!(got.starts_with(&format!("HTTP/1.1 {status}\r\n")), "{got}");
         }
     }
-    // More silent clients connect than the server serves at a time. Each further client replaces
-    // the oldest one.
+    // More silent clients connect than the server serves at a time. Each additional client replaces
+    // the oldest client.
     let host = uri.strip_prefix("http://").unwrap().split('/').next().unwrap();
     let silent: Vec<_> = (0..9).map(|_| TcpStream::connect(host).unwrap()).collect();
     assert!(answer(&uri, b"GET /metrics HTTP/1.1\r\n\r\n").contains("uzram_memory_bytes"));

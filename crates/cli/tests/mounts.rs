@@ -1,5 +1,5 @@
-//! Tests mounts of a device: a server unmounts only its own mount, and the disk continues to answer
-//! regardless of changes to its mount.
+//! Tests mounts of a device. A server unmounts only its own mount. The disk answers whatever
+//! happens to its mount.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -25,16 +25,16 @@ fn tmpfs(at: &Path, name: &str) {
     fs::write(at.join(name), name).unwrap();
 }
 
-/// Unmounts `at`, and retries if it is busy, because a child that another test starts holds copies
-/// of this process's descriptors until the child executes a program.
+/// Unmounts `at`, and retries while the mount is busy. A child that another test starts holds
+/// copies of this process's descriptors until the child executes a program.
 fn unmount(at: &Path) {
     until(&format!("{} is in use", at.display()), || {
         end(Command::new("umount").arg(at)).code == Some(0)
     });
 }
 
-/// Returns all mounts of this machine, including mounts of other tests, whose paths may contain any
-/// bytes.
+/// Returns all mounts of this machine, including mounts of other tests. The paths of mounts may
+/// contain any bytes.
 fn mounts() -> String {
     String::from_utf8_lossy(&fs::read("/proc/self/mounts").unwrap()).into_owned()
 }
@@ -73,9 +73,10 @@ fn what_was_mounted_there_since_stays() {
     assert_eq!(fs::read(mount.join("since")).unwrap(), b"since");
     assert!(said.contains("something else is mounted over it"), "{said}");
     unmount(&mount);
-    // The next server unmounts the dead mount that a killed server left.
+    // A killed server leaves a dead mount. The next server unmounts the dead mount.
     ended(server(&mount));
-    // Another process has unmounted the server's mount, and mounted something else in its place.
+    // Another process has unmounted the server's mount, and mounted another file system in its
+    // place.
     let gone = server(&mount);
     unmount(&mount);
     tmpfs(&mount, "since");
@@ -109,7 +110,7 @@ fn the_mount_of_a_live_server_is_refused() {
     assert_eq!(fs::read_dir(&mount).unwrap().count(), 0);
 }
 
-/// The mount points of other programs may have names of any bytes.
+/// The names of other programs' mount points may contain any bytes.
 #[test]
 fn mount_points_are_of_any_bytes() {
     let Some((dir, mount, _unmounted)) = directory() else { return };
@@ -163,7 +164,7 @@ fn what_a_server_needs_is_not_in_its_mount() {
 #[test]
 fn a_dead_mount_of_ours_is_taken_off() {
     let Some((dir, mount, _unmounted)) = directory() else { return };
-    // The next server can mount at the same directory.
+    // The next server can mount at the directory of the killed server's mount.
     for _ in 0..2 {
         let mut killed = server(&mount);
         assert!(mount.join("disk").exists());
@@ -178,7 +179,7 @@ fn a_dead_mount_of_ours_is_taken_off() {
         assert!(said.contains("/m', where a killed server had left its mount"), "{said}");
     }
     assert_eq!(fs::read_dir(&mount).unwrap().count(), 0);
-    // The dead mount of another program is not unmounted.
+    // The server does not unmount a dead mount of another program.
     if !has(&["nbdfuse"]) {
         return;
     }
@@ -208,8 +209,8 @@ fn a_user_mounts_and_unmounts_too() {
         chown(at, Some(NOBODY), Some(NOBODY)).unwrap();
     }
     let binary = dir.path().join("uzram");
-    // A separate process writes the copy. If this process wrote the copy, a child that another test
-    // starts could hold the copy open for writing, so it could not be executed.
+    // A separate process writes the copy. If this process wrote the copy, a child of another test
+    // could hold the copy open for writing. The copy could then not be executed.
     run(Command::new("cp").arg(support::UZRAM).arg(&binary));
     let started = || {
         let mut command = Command::new("setpriv");
@@ -243,8 +244,7 @@ fn a_user_mounts_and_unmounts_too() {
     unmount(&mount);
 }
 
-/// As on a block device, opening the disk with truncation has no effect. Only overwritten data
-/// change.
+/// Opening the disk with truncation has no effect, as on a block device. Only writes change data.
 #[test]
 fn the_disk_is_opened_to_be_cut_and_is_not() {
     let Some((dir, mount, _unmounted)) = directory() else { return };
@@ -295,17 +295,18 @@ fn a_job_of_an_attribute_holds_up_no_reader() {
         fs::remove_file(&saved).unwrap();
         reads
     };
-    // A save that ends before this thread runs again tests nothing, so the save is repeated.
+    // A save that ends before this thread runs again tests nothing, so the test repeats the save.
     assert!((0..20).any(|_| reads_amid() > 3), "no reads are answered meanwhile");
-    // A relative path is refused, because the writer does not know the server's working directory.
+    // A relative path is refused, because the writer of the attribute does not know the server's
+    // working directory.
     let relative = fs::write(mount.join("attr/save"), "relative").unwrap_err();
     assert_eq!(relative.raw_os_error(), Some(22));
     drop(disk);
     ended(server);
 }
 
-/// A save through the mount counts as a save by the server itself, both before the server's end and
-/// during it.
+/// A save through the mount counts as a save by the server itself, before and during the server's
+/// end.
 #[test]
 fn a_save_through_the_mount_is_no_strangers() {
     let Some((dir, mount, _unmounted)) = directory() else { return };
@@ -318,7 +319,8 @@ fn a_save_through_the_mount_is_no_strangers() {
         save().unwrap();
         server.client().write(64 * MIB as u64, &text(2, MIB));
         thread::scope(|scope| {
-            // The save completes before the server's end, or the server's end cancels the save.
+            // Either the save completes before the server's end, or the server's end cancels the
+            // save.
             let job = is_amid.then(|| scope.spawn(|| drop(save())));
             until("it saves", || {
                 saving.exists() || job.as_ref().is_none_or(|job| job.is_finished())
@@ -350,7 +352,7 @@ fn a_disk_is_not_saved_to_itself() {
     fs::create_dir(&mnt).unwrap();
     run(Command::new("/usr/sbin/mkfs.ext4").args(["-q", "-F", &device]));
     run(Command::new("mount").arg(&device).arg(&mnt));
-    // Creates a second loop device, on a file in the file system on the first one.
+    // The second loop device uses a file in the file system on the first loop device.
     let (inner, image) = (dir.path().join("inner"), mnt.join("image"));
     fs::create_dir(&inner).unwrap();
     fs::File::create(&image).unwrap().set_len(16 << 20).unwrap();
@@ -389,7 +391,7 @@ fn a_stuck_mount_there_holds_nothing_up() {
     ended(stuck);
 }
 
-/// Tests a server whose mount fails after clients have connected.
+/// The server's mount fails after clients have connected.
 #[test]
 fn what_was_acknowledged_before_it_could_not_start_is_saved() {
     let Some((dir, mount, _unmounted)) = directory() else { return };
@@ -414,7 +416,7 @@ fn a_signal_that_comes_twice_leaves_no_mount() {
     let Some((_dir, mount, _unmounted)) = directory() else { return };
     for _ in 0..8 {
         let mut server = server(&mount);
-        // With this client connected, the server does not end at once.
+        // While this client is connected, the server does not end at once.
         let client = server.client();
         server.signal_at_once(&[Signal::TERM; 2], Duration::ZERO);
         assert_eq!(server.ended().0, Some(0), "{}", server.said());
@@ -423,7 +425,7 @@ fn a_signal_that_comes_twice_leaves_no_mount() {
     }
 }
 
-/// Maps the disk as databases do, and also uses the disk through all other front ends.
+/// Maps the disk as databases do, and uses the disk through all other front ends.
 #[test]
 fn the_disk_can_be_mapped_shared_if_nbd_clients_only_read() {
     let Some((dir, mount, _unmounted)) = directory() else { return };
@@ -514,8 +516,7 @@ fn a_disk_that_is_in_use_when_it_is_saved_is_an_error() {
     assert!(said.contains(&format!("mounted at '{}'", mnt.display())), "{said}");
     assert!(said.contains("missing from the saved file") && saved.exists(), "{said}");
     drop(looped);
-    // An open file is no error, because its writes reach the disk directly, so no data are
-    // unwritten.
+    // An open file is no error, because writes to the file reach the disk directly.
     let mut server = Server::new(&args);
     let _open = fs::File::options().write(true).open(mount.join("disk")).unwrap();
     server.signal("TERM");

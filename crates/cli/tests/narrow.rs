@@ -1,5 +1,5 @@
-//! Tests servers whose address space is full (`ulimit -v`). Acknowledged data are saved at the
-//! server's end, regardless of the clients.
+//! Tests servers whose address space is full (`ulimit -v`). A server saves acknowledged data when
+//! it ends, whatever its clients do.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -26,15 +26,15 @@ const PART: usize = 64 << 10;
 /// The size of each disk in bytes.
 const DISK: u64 = 512 << 20;
 
-/// The maximum time within which a server must answer.
+/// The maximum time in which a server must answer.
 const PATIENCE: Duration = Duration::from_secs(100);
 
-/// Returns the expected contents of part `nth` of a disk.
+/// Returns the expected contents of the `PART` bytes with number `nth` of a disk.
 fn part(disk: u64, nth: u64) -> Vec<u8> {
     noise(disk ^ nth, PART)
 }
 
-/// Connects a client with a time limit.
+/// Connects a client whose requests have a time limit.
 fn client(socket: &Path) -> Option<Client> {
     let client = Client::try_new(socket).ok()?;
     client.0.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -45,8 +45,8 @@ fn assert_in_time(error: &std::io::Error) {
     assert!(!matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut), "no answer");
 }
 
-/// Starts a server under `ulimit -FLAG`, which saves to `file`. Returns its messages if it failed
-/// to start.
+/// Starts a server under `ulimit -FLAG`. The server saves its disk to `file`. Returns the server's
+/// messages if it failed to start.
 fn server(flag: char, mib: usize, file: &Path, args: &[&str]) -> Result<Server, String> {
     let dir = tempfile::tempdir().unwrap();
     let line = format!("ulimit -{flag} {} && exec \"$@\"", mib << 10);
@@ -61,7 +61,7 @@ fn server(flag: char, mib: usize, file: &Path, args: &[&str]) -> Result<Server, 
     }
     let (code, _) = server.ended();
     let said = server.said();
-    // If the program itself does not fit into the limit, the loader reports that, or the kernel
+    // If the limit is too low for the program itself, the loader reports an error, or the kernel
     // ends the process.
     let is_line = |line: &str| line.starts_with("uzram: ");
     let has_room = (mib * MIB) as u64 > std::fs::metadata(UZRAM).unwrap().len();
@@ -71,8 +71,8 @@ fn server(flag: char, mib: usize, file: &Path, args: &[&str]) -> Result<Server, 
     Err(said)
 }
 
-/// Fills the disk until the server accepts no more writes. Returns the parts that were
-/// acknowledged. A connection may break occasionally.
+/// Fills the disk until the server accepts no more writes. Returns the numbers of the acknowledged
+/// writes. Occasionally a connection may break.
 fn fill(socket: &Path, disk: u64, mib: usize) -> Vec<u64> {
     let (mut acknowledged, mut broken) = (Vec::new(), 0);
     let mut to = client(socket);
@@ -80,7 +80,7 @@ fn fill(socket: &Path, disk: u64, mib: usize) -> Vec<u64> {
         let Some(open) = &mut to else { break };
         match open.try_write(nth * PART as u64, &part(disk, nth)) {
             Ok(()) => acknowledged.push(nth),
-            // The disk is full.
+            // Error 28 is ENOSPC: the disk is full.
             Err(error) if error.raw_os_error() == Some(28) => return acknowledged,
             Err(error) => {
                 assert_in_time(&error);
@@ -93,7 +93,7 @@ fn fill(socket: &Path, disk: u64, mib: usize) -> Vec<u64> {
     acknowledged
 }
 
-/// Sends requests from many clients at once. Returns the number of requests for `stat` that were
+/// Sends requests from many clients at once. Returns the number of `stat` requests that the server
 /// answered.
 fn crowd(server: &Server, acknowledged: &[u64]) -> usize {
     let socket = server.socket();
@@ -102,8 +102,8 @@ fn crowd(server: &Server, acknowledged: &[u64]) -> usize {
         for (nth, mut client) in there.into_iter().enumerate() {
             scope.spawn(move || {
                 for step in 0..8 {
-                    // Some requests are long, so there may not be enough memory for many of them at
-                    // the same time.
+                    // Some requests are long. Memory may not suffice for many long requests at the
+                    // same time.
                     let len = [512, PART, 300 << 10, 2 * MIB][(nth + step) % 4];
                     if let Err(error) = client.try_read(0, len) {
                         return assert_in_time(&error);
@@ -121,8 +121,8 @@ fn crowd(server: &Server, acknowledged: &[u64]) -> usize {
     })
 }
 
-/// Runs a server under `ulimit -FLAG` with a limit of `mib` MiB. If the server started, returns the
-/// number of bytes that it acknowledged.
+/// Runs a server under `ulimit -FLAG` with a limit of `mib` MiB. Returns the number of acknowledged
+/// bytes, or `None` if the server did not start.
 fn live(flag: char, mib: usize, seed: u64) -> Option<usize> {
     let dir = tempfile::tempdir().unwrap();
     let file: PathBuf = dir.path().join("saved");
@@ -131,7 +131,7 @@ fn live(flag: char, mib: usize, seed: u64) -> Option<usize> {
     let answers = crowd(&server, &acknowledged);
     assert_eq!(answers, 4, "{mib} MiB: stat was not answered: {:?}", server.child.try_wait());
     if host::has(&["nbdinfo"]) {
-        // The client may be refused, but the server must survive.
+        // The server may refuse the client, but must survive.
         let _ = end(Command::new("timeout").args(["30", "nbdinfo", &server.uri()]));
     }
     let answer = server.ask("attr", &["mm_stat"]);
@@ -156,7 +156,8 @@ fn a_full_address_space_costs_no_acknowledged_write() {
     let sizes: Vec<usize> = if is_long {
         (8..128).step_by(4).chain((128..512).step_by(32)).collect()
     } else {
-        // The program itself must fit, because otherwise the system kills it before it begins.
+        // If the program did not fit within the limit, the kernel would kill it before its first
+        // instruction.
         vec![20, 28, 40, 56, 90, 200]
     };
     let lived: Vec<_> = sizes.iter().map(|&mib| (mib, live('v', mib, seed))).collect();
@@ -196,8 +197,7 @@ fn a_mount_that_has_room_has_it_to_the_end() {
         let disk = File::options().read(true).write(true).open(mount.join("disk")).unwrap();
         let write = |nth: &u64| disk.write_all_at(&part(1, *nth), nth * PART as u64).is_ok();
         let acknowledged = (0..DISK / PART as u64).take_while(write).count() as u64;
-        // This read is as long as a loop device's reads. It may fail, because memory for it may be
-        // lacking.
+        // A loop device issues reads of this length. The read may fail for lack of memory.
         let _ = disk.read_at(&mut vec![0; MIB], 0);
         assert_eq!(server.ask("stat", &[]).code, Some(0), "{mib} MiB");
         drop(disk);
@@ -212,7 +212,8 @@ fn a_mount_that_has_room_has_it_to_the_end() {
     assert!(started >= 2, "{started}");
 }
 
-/// Clients that send nothing use up the memory. Clients that send requests must still be admitted.
+/// Clients that send nothing use up the memory. The server must still admit clients that send
+/// requests.
 #[test]
 fn the_silent_keep_nobody_out_where_there_is_little_room() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Tests that other users of the machine can neither block a server nor impersonate one.
+//! Tests that other users of the machine can neither block a server nor impersonate a server.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -50,8 +50,8 @@ fn socket_paths_are_as_long_as_they_can_be() {
     }
 }
 
-/// Many servers start at the same time after a server was killed. Exactly one of them serves the
-/// disk, and keeps running.
+/// Many servers start at the same time after a server was killed. Exactly one of these servers
+/// serves the disk and keeps running.
 #[test]
 fn of_many_that_start_one_serves() {
     for _ in 0..5 {
@@ -80,7 +80,7 @@ fn of_many_that_start_one_serves() {
     }
 }
 
-/// A process in place of the server reports success for every request.
+/// A process that replaces the server reports success for every request.
 #[test]
 fn a_false_server_is_not_believed() {
     if !rustix::process::geteuid().is_root() || !has(&["setpriv", "python3"]) {
@@ -112,7 +112,7 @@ while True:
     assert!(save.code == Some(1) && save.err.contains("user 65534"), "{save:?}");
 }
 
-/// A directory of sockets that other users can write to is not used.
+/// A server does not use a directory of sockets to which other users can write.
 #[test]
 fn sockets_are_in_a_directory_of_ones_own() {
     let dir = tempfile::tempdir().unwrap();

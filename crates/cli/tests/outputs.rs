@@ -1,5 +1,5 @@
-//! Tests every command that writes a file, with every kind of target. If the target may be written,
-//! the command writes the whole file; if not, the command refuses the target before it changes
+//! Tests every command that writes a file, with every kind of target. A command writes the whole
+//! file if it may write to the target. Otherwise the command refuses the target before it changes
 //! anything.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
@@ -22,7 +22,7 @@ const OLD: &[u8] = b"the only copy of this text";
 enum Existing {
     Replaced,
     Appended,
-    /// The command appends to files of its own format, and refuses files of other formats.
+    /// The command appends to a file in its own format, and refuses files in other formats.
     OfItsOwn,
 }
 
@@ -66,8 +66,7 @@ impl Place {
         self.dir.path().join(name)
     }
 
-    /// Returns the path of the file that every command writes. It is the only file that `generate`
-    /// can write.
+    /// Returns the path of the file that every command writes. `generate` can write no other file.
     fn target(&self) -> PathBuf {
         self.path("man/man1/uzram.1")
     }
@@ -78,7 +77,7 @@ impl Place {
         command
     }
 
-    /// Makes `writer` write to `target`, and read `input` if it reads inputs.
+    /// Runs `writer` with the output `target`, and with the input `input` if `writer` reads inputs.
     fn write(&self, writer: &Writer, input: &str, target: &Path) -> Ended {
         let target = target.to_str().unwrap();
         let args: &[&str] = match writer.name {
@@ -103,14 +102,14 @@ impl Place {
         let child = serve(dir.path()).args(args).spawn().unwrap();
         let mut server = Server::begun(child, dir);
         if !server.announcement.is_empty() {
-            // A disk that no client has used is saved too.
+            // The server also saves a disk that no client has used.
             server.signal("TERM");
         }
         let code = server.ended().0;
         Ended { code, out: String::new(), err: server.said() }
     }
 
-    /// Makes every command write to the target that `make` creates. `check` checks the result.
+    /// Runs every command with the target that `make` creates. `check` checks the result.
     fn each(&self, make: impl Fn(&Path), check: impl Fn(&Writer, &Path, Ended)) {
         let target = self.target();
         for writer in &WRITERS {
@@ -122,8 +121,8 @@ impl Place {
         clear(&target);
     }
 
-    /// Checks that every command refuses the target that `make` creates, and that `is_there`
-    /// returns true after that.
+    /// Checks that every command refuses the target that `make` creates. After each command,
+    /// `is_there` must return true for the target.
     fn each_refuses(&self, make: impl Fn(&Path), is_there: impl Fn(&Path) -> bool) {
         self.each(make, |writer, target, ended| {
             assert_eq!(ended.code, Some(1), "{}: {ended:?}", writer.name);
@@ -141,7 +140,7 @@ fn clear(target: &Path) {
     }
 }
 
-/// Returns whether a file was written to the target.
+/// Returns whether a command has written a file to the target.
 fn is_written(target: &Path) -> bool {
     fs::read(target).is_ok_and(|bytes| !bytes.is_empty() && bytes != OLD)
 }
@@ -163,7 +162,7 @@ fn targets_that_may_be_written_are_and_links_stay() {
             if is_there {
                 fs::write(&end, OLD).unwrap();
             }
-            // The target is a relative link that leads to another relative link.
+            // The target is a relative link to another relative link.
             clear(&place.path("man/middle"));
             symlink("../end", place.path("man/middle")).unwrap();
             symlink("../middle", target).unwrap();
@@ -250,7 +249,7 @@ fn files_that_can_not_be_replaced_are_refused() {
         assert!(ended.code == Some(1) && ended.err.contains("mounted"), "{ended:?}");
         assert_eq!(fs::read(&target).unwrap(), OLD);
         drop(mounted);
-        // The target is made immutable, which not every file system supports.
+        // Makes the target immutable, which not every file system supports.
         if end(Command::new("chattr").arg("+i").arg(&target)).code == Some(0) {
             let ended = place.write(writer, "read", &target);
             run(Command::new("chattr").arg("-i").arg(&target));
@@ -260,7 +259,7 @@ fn files_that_can_not_be_replaced_are_refused() {
     }
 }
 
-/// Creates a loop device of `bytes` bytes, all with the same value.
+/// Creates a loop device of `bytes` bytes that all have the same value.
 fn looped(place: &Place, bytes: u64) -> Looped {
     let file = place.path(&format!("device-{bytes}"));
     fs::write(&file, vec![7; bytes as usize]).unwrap();
@@ -286,7 +285,7 @@ fn a_block_device_is_written_only_if_it_is_free_and_large_enough() {
     let disk = fs::read(place.path("read/text")).unwrap();
     let restore = |device: &Looped| end(place.uzram().args(["restore", "-o", &device.0, "saved"]));
 
-    // The device is one sector smaller than the disk.
+    // This device is one sector smaller than the disk.
     let small = looped(&place, disk.len() as u64 - 512);
     let before = contents(&small);
     let ended = restore(&small);
@@ -308,7 +307,7 @@ fn a_block_device_is_written_only_if_it_is_free_and_large_enough() {
     assert_eq!(ended.code, Some(0), "{ended:?}");
     assert!(contents(&large)[..disk.len()] == disk, "it has something else");
 
-    // The file to restore may itself be a block device.
+    // The file to restore may be a block device.
     let held = looped(&place, 4 << 20);
     let saved = fs::read(place.path("saved")).unwrap();
     let mut all = contents(&held);

@@ -1,7 +1,7 @@
-//! Tests independent clients, with requests of many sizes and many requests at a time. `make
-//! clients` runs these tests, because they take too long for `make test`. Missing programs are
-//! reported, and their tests are left out. All changes to the machine are undone, even if a test
-//! fails.
+//! Tests `uzram serve` with independent clients, with requests of many sizes, and with many
+//! requests at a time. `make clients` runs these tests, because they take too long for `make test`.
+//! If a program is missing, a line reports this, and the tests of the program are left out. All
+//! changes to the machine are undone, even if a test fails.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -17,8 +17,8 @@ use testkit::random_seed;
 
 const MIB: usize = 1 << 20;
 
-/// The lengths of requests in bytes, around each length at which the server changes its method. All
-/// are multiples of 512, as the programs require.
+/// The lengths of requests in bytes. The lengths lie around each length at which the server changes
+/// its method. All lengths are multiples of 512, as the programs require.
 const SIZES: [usize; 14] = [
     512, 4096, 5120, 32_256, 32_768, 33_280, 131_072, 131_584, 261_632, 262_144, 262_656, 278_528,
     279_040, 1_048_576,
@@ -30,12 +30,12 @@ fn shell(script: &str, server: &Server) -> String {
     run(Command::new("sh").args(["-c", &script]).current_dir(server.dir.path()))
 }
 
-/// Returns the factor by which `UZRAM_LONG` increases the work.
+/// Returns the factor by which `UZRAM_LONG` multiplies the amount of work.
 fn times() -> usize {
     if std::env::var_os("UZRAM_LONG").is_some() { 5 } else { 1 }
 }
 
-/// Starts a server of 512 MiB, the minimum for xfs, with a mount if `mount` is set.
+/// Starts a server of 512 MiB, the minimum for xfs. The server mounts its disk at `mount`, if set.
 fn server(args: &[&str], mount: Option<&Path>) -> Server {
     let dir = tempfile::tempdir().unwrap();
     let mut command = serve_unsized(dir.path());
@@ -73,12 +73,12 @@ fn fio_of_many_sizes() {
     }
 }
 
-/// Returns a seed of 32 bits for other programs.
+/// Returns a seed of 32 bits for the client programs.
 fn seed_of_programs() -> String {
     (random_seed() as u32).to_string()
 }
 
-/// Returns the file system exerciser, if `make clients` has installed it.
+/// Returns the path of `fsx`, the file system exerciser, if `make clients` has installed it.
 fn fsx() -> Option<PathBuf> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tools/bin/fsx");
     let path = path.canonicalize().ok();
@@ -88,7 +88,7 @@ fn fsx() -> Option<PathBuf> {
     path
 }
 
-/// Exercises a file. If that fails, prints the operations that led to the failure.
+/// Exercises a file by `fsx`. After a failure, prints the operations that led to the failure.
 fn exercise(fsx: &Path, file: &Path, config: &str, operations: usize) {
     let dir = tempfile::tempdir().unwrap();
     let settings = dir.path().join("fsx.toml");
@@ -110,7 +110,7 @@ fn can_mount() -> bool {
     can
 }
 
-/// The operations never change the size of the mounted file, and do not map it.
+/// The operations neither change the size of the mounted file nor map the file.
 #[test]
 #[ignore = "for make clients"]
 fn fsx_on_the_mounted_file() {
@@ -138,7 +138,8 @@ fn ended(mut server: Server) {
     assert!(took < Duration::from_secs(30), "{took:?}");
 }
 
-/// Uses all operations of a file system on a loop device whose file is the mounted disk.
+/// Runs all operations on a file system. The file system lies on a loop device whose file is the
+/// mounted disk.
 fn fsx_on_a_file_system(make: &str, check: &str) {
     let program = make.split(' ').next().unwrap();
     if !Path::new("/usr/sbin").join(program).exists() {
@@ -208,8 +209,8 @@ fn qemu_of_many_sizes() {
             &server,
         );
     }
-    // All writes, each at a different offset, are in flight at once. After that, the data of each
-    // write are read.
+    // All writes, each at a different offset, are in flight at the same time. After all writes, the
+    // data of each write are read.
     let mut asked = String::new();
     for (write, check) in [("aio_write", ""), ("aio_read", "")] {
         for (nth, size) in SIZES.into_iter().cycle().take(128).enumerate() {

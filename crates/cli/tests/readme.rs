@@ -1,4 +1,4 @@
-//! Tests that README describes all commands and only existing options, and is short.
+//! Tests that README is short, describes all commands, and names only existing options.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -33,7 +33,7 @@ fn commands() -> BTreeSet<String> {
     named.filter(|name| *name != "help").map(str::to_owned).collect()
 }
 
-/// Returns the rows of the table of commands, each row with the names in its first column.
+/// Returns the rows of the table of commands. Each row has the names in its first column.
 fn rows(text: &str) -> Vec<(Vec<String>, &str)> {
     let table = text.split("## Commands").nth(1).unwrap();
     let rows = table.lines().filter(|line| line.starts_with("| `"));

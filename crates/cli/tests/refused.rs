@@ -1,6 +1,6 @@
-//! Tests a server and a save in which the nth allocation, or every allocation from the nth on,
-//! fails. The process survives and keeps acknowledged data. The inner allocator of the command's
-//! allocator refuses these allocations.
+//! Tests a server and a save while allocations fail: the nth allocation, or every allocation from
+//! the nth on. The process survives and keeps acknowledged data. The inner allocator of the
+//! command's allocator refuses these allocations.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -34,12 +34,12 @@ const DISK: u64 = 8 << 20;
 const PAGE: u64 = 4096;
 const WORKERS: usize = 2;
 
-/// The system's allocator, which refuses requests of all threads except those of the test.
+/// An allocator that forwards requests to the system's allocator, and can refuse requests. Requests
+/// of the test's own thread never fail.
 struct Faulty;
 
-/// The number of the refused allocation, counted from 1, or 0 if none is refused. The next two
-/// statics hold whether all later allocations are refused too, and the number of allocations so
-/// far.
+/// The number of the refused allocation, counted from 1, or 0 if none is refused. The two statics
+/// below hold whether later allocations are refused too, and the number of allocations so far.
 static NTH: AtomicUsize = AtomicUsize::new(0);
 static FROM_THEN_ON: AtomicBool = AtomicBool::new(false);
 static COUNT: AtomicUsize = AtomicUsize::new(0);
@@ -48,8 +48,8 @@ thread_local! {
     static IS_OF_THE_TEST: Cell<bool> = const { Cell::new(false) };
 }
 
-/// The number of bytes that the other threads have in use, and the maximum of this number. During a
-/// reallocation both copies count, as in the reserve.
+/// The number of bytes that the other threads have in use, and the maximum of this number. A
+/// reallocation counts both copies, as the reserve does.
 static LIVE: AtomicIsize = AtomicIsize::new(0);
 static MOST: AtomicIsize = AtomicIsize::new(0);
 
@@ -59,8 +59,8 @@ fn count(bytes: isize) {
     }
 }
 
-/// Returns the maximum number of bytes that other threads allocate during `work`, in addition to
-/// the bytes in use before.
+/// Returns the maximum number of bytes that other threads hold during `work`, minus the bytes that
+/// they held before.
 fn most_of(work: impl FnOnce()) -> usize {
     let before = LIVE.load(SeqCst);
     MOST.store(before, SeqCst);
@@ -85,7 +85,7 @@ fn is_refused() -> bool {
 unsafe impl GlobalAlloc for Faulty {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size() as isize);
-        // SAFETY: the caller guarantees the requirements of the system's allocator.
+        // SAFETY: the caller meets the requirements of the system's allocator.
         if is_refused() { null_mut() } else { unsafe { System.alloc(layout) } }
     }
 
@@ -109,8 +109,8 @@ unsafe impl GlobalAlloc for Faulty {
     }
 }
 
-/// Runs `work`, and refuses allocation `nth` of other threads. Returns whether other threads made
-/// `nth` allocations, and the result of `work`.
+/// Runs `work`, and refuses allocation `nth` of the other threads. Returns whether the other
+/// threads made `nth` allocations, and the result of `work`.
 fn refusing<T>(nth: usize, from_then_on: bool, work: impl FnOnce() -> T) -> (bool, T) {
     COUNT.store(0, SeqCst);
     FROM_THEN_ON.store(from_then_on, SeqCst);
@@ -120,8 +120,8 @@ fn refusing<T>(nth: usize, from_then_on: bool, work: impl FnOnce() -> T) -> (boo
     (COUNT.load(SeqCst) >= nth, done)
 }
 
-/// Runs `work` twice for every n up to the number of its allocations. Allocation n is refused in
-/// the first run, and all later allocations are refused too in the second run.
+/// Runs `work` twice for every n up to the number of its allocations. The first run refuses only
+/// allocation n. The second run refuses all allocations from n on.
 fn for_each_nth(mut work: impl FnMut(usize, bool) -> bool) {
     IS_OF_THE_TEST.set(true);
     MEMORY.keep(4 << 20).unwrap();
@@ -132,7 +132,7 @@ fn for_each_nth(mut work: impl FnMut(usize, bool) -> bool) {
     }
 }
 
-/// A device that is neither saved nor restored.
+/// A device without save and restore.
 struct Kept(Arc<Zram>);
 
 impl Steered for Kept {
@@ -153,7 +153,7 @@ impl Steered for Kept {
     }
 }
 
-/// A server with its sockets in a separate directory.
+/// A server whose sockets lie in a separate directory.
 struct Served {
     dir: tempfile::TempDir,
     nbd: Server,
@@ -196,7 +196,7 @@ impl Served {
         Ok(client)
     }
 
-    /// Writes data, and returns the offsets and data of the acknowledged writes.
+    /// Writes data to the disk. Returns the offsets and data of the acknowledged writes.
     fn write(&self, seed: u64) -> Vec<(u64, Vec<u8>)> {
         let mut acknowledged = Vec::new();
         let Ok(mut client) = self.client() else { return acknowledged };
@@ -214,7 +214,7 @@ impl Served {
         acknowledged
     }
 
-    /// Sends all kinds of requests, without waiting for replies.
+    /// Sends requests of all kinds to the server without waiting for replies.
     fn look(&self) {
         let socket = self.dir.path().join("nbd.sock");
         let mut stream = UnixStream::connect(socket).unwrap();
@@ -231,7 +231,7 @@ impl Served {
             asked.extend(data);
         }
         asked.extend(support::nbd::request(7, 0, 4 << 20));
-        // The server may disconnect a refused client before all bytes are sent.
+        // The server may disconnect a refused client before the client has sent all bytes.
         let _ = stream.write_all(&asked).and_then(|()| stream.shutdown(Shutdown::Write));
         match stream.read_to_end(&mut Vec::new()) {
             Ok(_) => {}
@@ -239,17 +239,17 @@ impl Served {
         }
     }
 
-    /// Sends requests to the control socket. Returns the number of answers.
+    /// Sends requests to the control socket. Returns the number of answered requests.
     fn ask(&self) -> usize {
         let path = self.dir.path().join("control.sock");
         let requests = [Request::Stat, Request::Show("mm_stat".to_owned())];
         let answer = |request: &Request| control::ask(request, &path, &mut Vec::new());
-        // Any answer is correct, even an error, because there may be no memory for this text.
+        // Any answer is correct, even an error, because memory for the text may be lacking.
         let _ = answer(&Request::Show("block_state".to_owned()));
         requests.iter().filter(|request| answer(request).is_ok()).count()
     }
 
-    /// Waits until the connections of disconnected clients are closed.
+    /// Waits until the server has closed the connections of disconnected clients.
     fn is_alone(&self) {
         until("no connection stays", || self.nbd.connections() == 0);
     }
@@ -259,22 +259,22 @@ fn assert_in_time(error: &std::io::Error) {
     assert!(error.kind() != std::io::ErrorKind::WouldBlock, "no answer");
 }
 
-/// The tests run one after another, because they share one allocator. So this is a program without
-/// a test harness, which would start threads.
+/// The tests share one allocator, so they run one after the other. This program has no test
+/// harness, because a harness would start threads.
 fn main() {
     takes_no_more_than_is_kept();
     for_each_nth(serves());
     for_each_nth(saves());
 }
 
-/// Checks that the use of memory does not exceed the estimate for the reserve
-/// (`server/headroom.rs`), with blocks of any size.
+/// Checks that memory use stays within the estimate for the reserve (`server/headroom.rs`), with
+/// blocks of any size.
 fn takes_no_more_than_is_kept() {
     IS_OF_THE_TEST.set(true);
     for block in [4 << 10, 64 << 10] {
         let served = Served::of_blocks(block);
         let mut client = served.client().unwrap();
-        // Writes every other page, which gives the maximum number of extents in one reply.
+        // Writes every other page, so that a reply has the maximum number of extents.
         (0..DISK / PAGE).step_by(2).for_each(|page| client.write(page * PAGE, &[7; PAGE as usize]));
         drop(client);
         served.is_alone();
@@ -295,7 +295,7 @@ fn serves() -> impl FnMut(usize, bool) -> bool {
         let (is_reached, (acknowledged, answers)) = refusing(nth, from_then_on, || {
             let there = served.client();
             let acknowledged = served.write(nth as u64);
-            // One of these clients is refused, because two clients are already connected.
+            // Two clients are already connected, so the server refuses one of these two clients.
             let one_more = [served.client(), served.client()];
             let answers = served.ask();
             drop((there, one_more));
@@ -317,7 +317,7 @@ fn serves() -> impl FnMut(usize, bool) -> bool {
     }
 }
 
-/// Creates a device with blocks of several slots, some of which are written back. Returns the
+/// Creates a device with blocks of several slots, and writes some of the blocks back. Returns the
 /// device and its contents.
 fn device(dir: &Path) -> (Device, Vec<u8>) {
     let path = dir.join("backing");
@@ -333,7 +333,7 @@ fn device(dir: &Path) -> (Device, Vec<u8>) {
     (device, data)
 }
 
-/// Saves a device that has data in memory and data in the backing store.
+/// Saves a device with data in memory and in the backing store.
 fn saves() -> impl FnMut(usize, bool) -> bool {
     let dir = tempfile::tempdir().unwrap();
     let (device, data) = device(dir.path());

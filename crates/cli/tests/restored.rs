@@ -18,7 +18,7 @@ fn restore(args: &[&str], file: &Path) -> Ended {
     end(Command::new(UZRAM).arg("restore").args(args).arg(file))
 }
 
-/// Saves a device that `fill` fills.
+/// Saves a device after `fill` has written its data.
 fn saved(path: &Path, config: Config, fill: impl FnOnce(&Device)) {
     let device = Device::new(config).unwrap();
     fill(&device);
@@ -33,7 +33,7 @@ fn images_take_what_is_stored_and_not_what_the_disk_has() {
     saved(&file, Config::new(bytes).unwrap(), |device| {
         at.iter().for_each(|&at| device.write(at, &text(at, 4096)).unwrap());
     });
-    // Writing the whole disk would take hours.
+    // Writing the whole disk instead would take hours.
     let ended = within(patience(), || restore(&["--output", image.to_str().unwrap()], &file));
     assert_eq!(ended.code, Some(0), "{ended:?}");
     let metadata = fs::metadata(&image).unwrap();
@@ -62,14 +62,14 @@ fn a_disk_goes_on_where_it_was_saved() {
         let mut server =
             Server::announced(command.arg("--restore").arg(&file).spawn().unwrap(), own);
         let mut client = server.client();
-        // In the first round, the file does not exist.
+        // The file does not exist in the first round.
         assert_eq!(client.read(0, 4096), [round; 4096]);
         client.write(0, &[round + 1; 4096]);
         drop(client);
         server.signal("TERM");
         assert_eq!(server.ended().0, Some(0), "{}", server.said());
     }
-    // A server that does not start with the file logs a warning.
+    // A server that starts without the file logs a warning.
     let own = tempfile::tempdir().unwrap();
     let other = command(own.path(), &["--size", "16M"]).spawn().unwrap();
     let mut server = Server::announced(other, own);
@@ -100,7 +100,7 @@ fn memory_is_limited() {
     assert_eq!(served.code, Some(2), "{served:?}");
 }
 
-/// A backing store in which every read fails.
+/// A backing store whose reads all fail.
 #[derive(Debug)]
 struct Unreadable;
 
@@ -168,7 +168,7 @@ fn a_job_is_cancelled() {
     let none = server.ask("cancel", &[]);
     assert!(none.code == Some(1) && none.err.contains("no job is under way"), "{none:?}");
     server.client().write(0, &noise(1, 200 << 20));
-    // A job that ends before it is cancelled tests nothing, so the job is repeated.
+    // A job that ends before it is cancelled tests nothing, so the test repeats the job.
     let cancelled = (0..20).any(|_| {
         thread::scope(|scope| {
             let saving = scope.spawn(|| server.ask("save", &[file.to_str().unwrap()]));
@@ -201,7 +201,7 @@ fn a_size_that_can_not_be_leaves_no_backing_file() {
     }
 }
 
-/// Refusals state the reason and the remedy in terms of the command line.
+/// A refusal names the reason, and the option of the command line that is the remedy.
 #[test]
 fn refusals_name_the_remedy() {
     let dir = tempfile::tempdir().unwrap();

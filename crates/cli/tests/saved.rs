@@ -1,5 +1,5 @@
-//! Tests that a served disk outlives its server: the disk is saved at the end or while it is
-//! served, and restored at the start or while it is empty.
+//! Tests that a served disk outlives its server. The server saves its disk at its end, or earlier
+//! on request. The server restores its disk at its start, or later while the disk is empty.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -116,10 +116,10 @@ fn another_signal_gives_the_save_up() {
     let gives_up = || {
         let args = ["--save-on-exit", file.to_str().unwrap(), "--mem-limit", "0"];
         let mut server = Server::new(&args);
-        // The save of this disk takes a while, because the disk holds 200 MiB of data.
+        // Saving this disk takes a while, because the disk holds 200 MiB of data.
         server.client().write(0, &noise(1, 200 * MIB));
-        // Signals that are sent at once count as one request to end. The server hardly runs between
-        // the signals, so it saves little before it checks for them.
+        // Signals that are sent close together count as one request to end. The server hardly runs
+        // between the signals, so it saves little data before it checks for signals.
         server.signal_at_once(&[Signal::TERM, Signal::STOP], Duration::from_millis(1));
         until_with(Duration::from_millis(20), "it is given up", || {
             let is_over = server.child.try_wait().unwrap().is_some();
@@ -133,7 +133,7 @@ fn another_signal_gives_the_save_up() {
         assert!(matches!(code, Some(0 | 1)), "{code:?}");
         (code == Some(1)).then(|| server.said())
     };
-    // A save that ends before the second signal tests nothing, so the save is repeated.
+    // A save that ends before the second signal tests nothing, so the test repeats the save.
     let said = (0..20).find_map(|_| {
         fs::write(&file, "what was there before").unwrap();
         gives_up()
@@ -176,7 +176,7 @@ fn a_killed_server_leaves_the_file_from_before() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("saved");
     let path = file.to_str().unwrap();
-    // A save that ends before the server is killed tests nothing, so the save is repeated.
+    // A save that ends before the server is killed tests nothing, so the test repeats the save.
     let shows = (0..20).any(|_| {
         let mut server = Server::new(&["--save-on-exit", path, "--mem-limit", "0"]);
         let mut client = server.client();
@@ -204,8 +204,8 @@ fn a_killed_server_leaves_the_file_from_before() {
     assert!(shows);
     let again = Server::restored(&file, &[]);
     assert!(again.client().read(0, MIB) == text(1, MIB));
-    // The next save reuses the temporary file of the killed server, and the next server takes over
-    // the killed server's lock.
+    // The next save reuses the temporary file of the killed server. The next server takes over the
+    // lock of the killed server.
     assert_eq!(again.ask("save", &[path]).code, Some(0));
     assert!(!dir.path().join(".saved.saving").exists());
     let mut next = Server::restored(&file, &["--save-on-exit", path]);
@@ -240,11 +240,11 @@ fn a_server_saves_and_restores_when_it_is_asked() {
 
     let empty = Server::new(&[]);
     let mut client = empty.client();
-    // This client is connected, because it has received an answer.
+    // This client has received an answer, so it is connected.
     assert!(client.read(8192, 4096) == [0; 4096]);
     let in_use = ask(&empty, "restore", &["--served", "saved"]);
     assert!(in_use.code == Some(1) && in_use.err.contains("in use by 1 client"), "{in_use:?}");
-    // Setting the attribute `restore` is refused in the same way.
+    // Setting the attribute `restore` is refused like the command `restore`.
     let path = dir.path().join("saved");
     let in_use = ask(&empty, "attr", &["restore", path.to_str().unwrap()]);
     assert!(in_use.code == Some(1) && in_use.err.contains("in use by 1 client"), "{in_use:?}");
@@ -350,7 +350,7 @@ fn a_mount_that_is_in_use_acknowledges_nothing_that_is_not_saved() {
     }
 }
 
-/// A server whose log can't be written still saves the disk.
+/// A server saves its disk even if it can't write its log.
 #[test]
 fn it_is_saved_though_standard_error_is_gone() {
     let dir = tempfile::tempdir().unwrap();

@@ -44,7 +44,7 @@ fn signals_end_it_in_time_whatever_clients_do() {
         assert!(took < ENDS_WITHIN, "{took:?}");
         assert_eq!(fs::read_dir(server.dir.path()).unwrap().count(), 0, "a socket was left");
         let said = server.said();
-        // Clients that do not disconnect in time are abandoned.
+        // The server abandons clients that do not disconnect in time.
         let is_expected = |line: &str| line.starts_with("uzram: some clients did not disconnect");
         let mut lines = said.lines();
         assert_eq!(lines.next(), Some(&*format!("uzram: received SIG{signal}, shutting down")));
@@ -73,7 +73,7 @@ fn stale_sockets_are_replaced_and_live_ones_are_not() {
         "{second:?}"
     );
     drop(connect(&server));
-    // The control socket is protected as the NBD socket is.
+    // The control socket is protected in the same way as the NBD socket.
     let third = end(serve(server.dir.path()).args(["--nbd", "unix:other.sock"]));
     assert!(third.err.contains("control.sock' is in use by another server"), "{third:?}");
     assert!(!server.dir.path().join("other.sock").exists());
@@ -144,7 +144,8 @@ fn wrong_use_is_told_of() {
     assert!(nobody.err.contains("no server answers at '/no/such'"), "{nobody:?}");
 }
 
-/// If the client can't write the answer, the error is not reported as an error of the server.
+/// If the client can't write the answer, the client's error is not reported as an error of the
+/// server.
 #[test]
 fn answers_that_nobody_takes_are_no_fault_of_the_server() {
     let server = Server::new(&[]);

@@ -1,4 +1,4 @@
-//! Tests that commands that send requests to a stopped server end in bounded time.
+//! Tests that a command that sends a request to a stopped server ends in bounded time.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -10,11 +10,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 use support::{Server, end, until};
 
-/// The maximum time that a command takes on an idle machine, in addition to the time that it waits
-/// for the server.
+/// The maximum time that a command takes on an idle machine, without the time that it waits for the
+/// server.
 const BESIDE: Duration = Duration::from_secs(8);
 
-/// Commands that send requests to a server; `DIR` stands for the server's directory.
+/// Commands that send requests to a server. `DIR` stands for the server's directory.
 const COMMANDS: [&[&str]; 15] = [
     &["stat"],
     &["stat", "--json"],
@@ -73,7 +73,7 @@ fn a_stopped_server_keeps_no_command_waiting() {
     for (command, (took, ideal)) in COMMANDS.iter().zip(times) {
         assert!(took < ideal + BESIDE, "{command:?} took {took:?}, and a sleep {ideal:?}");
     }
-    // A request that failed is not carried out later.
+    // The server does not carry out a failed request later.
     server.signal("CONT");
     until("it answers", || server.ask("stat", &[]).code == Some(0));
     until("all of it is read", || server.ask("attr", &["disksize"]).code == Some(0));

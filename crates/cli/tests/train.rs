@@ -1,4 +1,4 @@
-//! Tests `uzram train-dictionary`: its file, its output, and wrong command lines.
+//! Tests `uzram train-dictionary`: the file that it writes, its output, and wrong command lines.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -9,7 +9,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use support::{Ended, PAGE, UZRAM, end, noise, text, write_all};
 
-/// Creates a directory with much text in its subdirectory `in`. The output is written beside `in`.
+/// Creates a directory with much text in its subdirectory `in`. The command writes its output
+/// beside `in`.
 fn tree() -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     write_all(
@@ -30,7 +31,7 @@ fn train(dir: &Path, args: &[&str]) -> Ended {
     end(command.arg("train-dictionary").args(args))
 }
 
-/// Returns the names in a directory, not including the contents of subdirectories.
+/// Returns the names in a directory, without the contents of subdirectories.
 fn names(dir: &Path) -> Vec<String> {
     let entries = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name());
     let mut names: Vec<_> = entries.map(|name| name.into_string().unwrap()).collect();
@@ -66,10 +67,12 @@ fn a_dictionary_is_written_and_tried() {
         }
         assert!(codec["dictionary_memory"].as_u64().unwrap() > number("dictionary_bytes"));
     }
-    // The texts share a vocabulary, which the dictionary provides to lz4 in advance.
+    // The texts share a vocabulary. The dictionary makes the vocabulary available to lz4 from the
+    // first page on.
     assert!(codecs[0]["with"]["stored"].as_u64() < codecs[0]["without"]["stored"].as_u64());
 
-    // The same input gives the same dictionary, which replaces the old one; no other file remains.
+    // The same input gives the same dictionary. The new dictionary replaces the old file, and no
+    // other file remains.
     fs::write(dir.path().join("out"), "old").unwrap();
     assert_eq!(train(dir.path(), &args).code, Some(0));
     assert!(fs::read(dir.path().join("out")).unwrap() == written);
@@ -87,7 +90,8 @@ fn the_table_says_what_it_gives() {
         assert!(ended.out.contains(part), "{part:?} is missing:\n{}", ended.out);
     }
     assert!(ended.out.lines().all(|line| !line.ends_with(' ')), "{}", ended.out);
-    // Random files share no data, so a dictionary helps no codec, and the table shows that.
+    // Random files share no data, so a dictionary does not improve compression. The table shows
+    // this.
     let ended = train(dir.path(), &["--size=1K", "-o", "out", "in/noise"]);
     for algorithm in ["lz4", "lz4hc", "zstd"] {
         let verdict = format!("with {algorithm} it does not pay: ");
@@ -95,7 +99,7 @@ fn the_table_says_what_it_gives() {
     }
 }
 
-/// Devices with and without the dictionary take the memory that was forecast.
+/// Devices with and without the dictionary use the memory that was forecast.
 #[test]
 fn devices_take_what_was_said() {
     let dir = tempfile::tempdir().unwrap();
@@ -119,8 +123,8 @@ fn devices_take_what_was_said() {
             for (taken, key) in [(without, "without"), (with, "with")] {
                 let off = memory(key).abs_diff(taken);
                 println!("{input} {block} {} {key}: {taken}, off {off}", said["algorithm"]);
-                // A small device uses more memory, because it has retained pages and partly filled
-                // pages.
+                // A small device uses more memory than forecast, because it has retained pages and
+                // partly filled pages.
                 let most = taken / 20 + (128 << 10);
                 assert!(off < most, "{input} {block} {key}: {taken}\n{said}");
             }
@@ -135,7 +139,7 @@ fn devices_take_what_was_said() {
     assert!(verdicts.contains(&true) && verdicts.contains(&false), "{verdicts:?}");
 }
 
-/// Returns `bytes` bytes of records whose fields have the same names.
+/// Returns `bytes` bytes of records. The fields of all records have the same names.
 fn records(nth: u64, bytes: usize) -> Vec<u8> {
     let noise = noise(nth, bytes / 8);
     let record = |four: &[u8]| {

@@ -1,5 +1,5 @@
-//! Tests the help, the version, and wrong command lines, which cause exit code 2 and one line that
-//! contains the argument.
+//! Tests the help, the version, and wrong command lines. A wrong command line causes exit code 2
+//! and one line that contains the wrong argument.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -58,8 +58,8 @@ fn wrong_use_is_told_in_one_line() {
     }
 }
 
-/// If the command line is valid, but a file in it does not exist or is unsuitable, the exit code is
-/// 1.
+/// If the command line is valid, but a file in the command line does not exist or is unsuitable,
+/// the exit code is 1.
 #[test]
 fn what_is_not_there_is_no_wrong_use() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! The properties of an ELF file that determine whether a host can run the program in the file.
+//! The properties of an ELF file that determine whether a host can run the program.
 
 use crate::policy::NOTES_BYTES_MAX;
 use object::elf::{EM_X86_64, ET_DYN, ET_EXEC, FileHeader64, PT_INTERP};
@@ -10,20 +10,20 @@ use std::iter::from_fn;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-/// The kinds of ELF files, distinguished by whether a host can run them.
+/// The kinds of ELF files. The kind determines whether a host can run the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loading {
-    /// A program that a host can map beside the runtime.
+    /// A program that a host can map into its own process.
     Program,
     /// The loader that the program specifies is not installed.
     NoLoader,
     /// The file is a host of uzram.
     Host,
-    /// The file is not a program for 64-bit x86-64.
+    /// The file is no program for 64-bit x86-64.
     Foreign,
 }
 
-/// The owner of a note that every host has.
+/// The name in a note that every host has.
 const HOST_NOTE: &[u8] = b"uzram";
 
 impl Loading {
@@ -46,7 +46,7 @@ impl Loading {
             return Ok(Loading::Foreign);
         }
         let segments = header.program_headers(end, data)?;
-        // The kernel reads no notes of this kind, so they may be damaged.
+        // The kernel does not read these notes, so they may be damaged.
         let notes = segments.iter().filter(|segment| segment.p_filesz(end) <= NOTES_BYTES_MAX);
         let mut notes = notes.filter_map(|segment| segment.notes(end, data).ok()?);
         let is_own = |note: Note<'_, _>| note.name() == HOST_NOTE;
@@ -55,7 +55,7 @@ impl Loading {
         }
         let loader = segments.iter().find(|segment| segment.p_type(end) == PT_INTERP);
         let Some(loader) = loader else { return Ok(Loading::Program) };
-        // The kernel does not execute a program if the path of its loader is longer.
+        // The kernel refuses a program whose loader has a longer path.
         if loader.p_filesz(end) > libc::PATH_MAX as u64 {
             return Ok(Loading::Foreign);
         }

@@ -23,14 +23,15 @@ pub use protection::protection;
 pub use rights::{Denial, FileRights, Rights};
 pub use script::{DEPTH, Script};
 
-/// The kinds of files, distinguished by how the kernel executes them.
+/// The kinds of files. The kernel executes each kind in a different way.
 #[derive(Debug)]
 pub enum Kind<F> {
     /// An ELF file.
     Elf(F),
-    /// A script with a first line that specifies its interpreter.
+    /// A script, whose first line specifies its interpreter.
     Script(Script),
-    /// Any other file: a text for the shell, if the file is executable.
+    /// A file that is neither ELF nor a script with an interpreter. A shell runs such a file as
+    /// text if the file is executable.
     Text,
 }
 

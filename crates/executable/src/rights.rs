@@ -1,9 +1,8 @@
-//! The rights (user, group and capabilities) that the kernel gives a program because of the
-//! program's file.
+//! The rights (user, group, capabilities) that a program gets from its file.
 
 const SETUID: u32 = 0o4000;
-/// The bits of a setgid file. The kernel ignores the setgid bit if the group may not execute the
-/// file.
+/// The mode bits of a setgid program. The kernel ignores the setgid bit of a file that the group
+/// may not execute.
 const SETGID_EXECUTABLE: u32 = 0o2010;
 
 /// The properties of a file on which the rights of its program depend.
@@ -26,22 +25,22 @@ pub struct Denial {
     pub nosuid: bool,
 }
 
-/// The rights of a program compared with those of the process that executes it.
+/// The program's rights, compared with those of the process that executes the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rights {
     /// The program has the same rights as the process.
     Same,
-    /// The program has the same rights as the process, but starts in secure mode (AT_SECURE),
-    /// because the process is not permitted to gain the capabilities of the file.
+    /// The program has the same rights as the process, but starts in secure mode (AT_SECURE). The
+    /// process is not permitted to gain the file's capabilities.
     Secure,
-    /// The program has more rights than the process. The text states the property of the file that
+    /// The program has more rights than the process. The text names the property of the file that
     /// gives these rights.
     Raised(&'static str),
 }
 
 impl FileRights {
-    /// Returns the rights of the program for a process whose effective user and group IDs are
-    /// `ids`. Calls `denial` only if the file would change the rights.
+    /// Returns the rights of the program. `ids` are the effective user and group IDs of the
+    /// process. Calls `denial` only if the file would change the rights.
     pub fn of_program(&self, ids: [u32; 2], denial: impl FnOnce() -> Denial) -> Rights {
         let [of_user, of_group] = [0, 1].map(|nth| self.owners[nth] != ids[nth]);
         let has_capabilities = self.has_capabilities && ids[0] != 0;

@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 
-/// The maximum depth of nested interpreters (an interpreter may itself be a script), as in Linux.
+/// The maximum number of nested interpreters, as in Linux. An interpreter may itself be a script.
 pub const DEPTH: u32 = 5;
 
 /// The number of bytes at the start of a script that the kernel examines.
@@ -15,12 +15,12 @@ pub(crate) const LINE: usize = 256;
 pub struct Script {
     /// The program that interprets the script.
     pub interpreter: PathBuf,
-    /// The argument that precedes the script's path in the interpreter's arguments.
+    /// The argument that the interpreter receives before the path of the script.
     pub argument: Option<OsString>,
 }
 
 impl Script {
-    /// Parses the first line of a file whose first bytes are `start`.
+    /// Parses the first line of a file. `start` holds the file's first bytes.
     pub(crate) fn of(start: &[u8]) -> Option<Self> {
         let text = start.strip_prefix(b"#!")?;
         let is_blank = |byte: &u8| b" \t".contains(byte);
@@ -33,8 +33,7 @@ impl Script {
         };
         let line = &line[trim(line)];
         let end = line.iter().position(is_blank);
-        // If the path of the interpreter reaches the end of `start`, the path may be cut off, so it
-        // is not used.
+        // A path that reaches the end of `start` may be cut off, so it is not used.
         if end.is_none() && start.len() >= LINE && !text.iter().any(ends) {
             return None;
         }

@@ -1,5 +1,5 @@
-//! The signal that a helper's end causes. If the helper's parent has executed a program since the
-//! helper began, the kernel sends SIGCHLD, whatever the helper's exit signal is.
+//! The signal that the kernel sends when a helper ends. If the helper's parent has executed a
+//! program since the helper began, the signal is SIGCHLD, whatever exit signal the helper has.
 //!
 //! ```text
 //!   info: signal, errno | code | process ID of the child ...
@@ -11,8 +11,8 @@ const SET: u64 = 1 << (libc::SIGCHLD - 1);
 /// A `siginfo_t` as words.
 type Info = [u64; 16];
 
-/// Removes the pending signal that the end of `helper` caused, if the program begins with SIGCHLD
-/// blocked. A pending signal of another child stays pending.
+/// If the program starts with SIGCHLD blocked, removes the pending SIGCHLD that the end of `helper`
+/// caused. A pending SIGCHLD of another child stays pending.
 pub(crate) fn remove(helper: i32) {
     let mut blocked = 0_u64;
     let at = (&raw mut blocked).addr();
@@ -26,7 +26,7 @@ pub(crate) fn remove(helper: i32) {
     if system(libc::SYS_rt_sigtimedwait, taken).is_err() {
         return;
     }
-    // The kernel keeps at most one pending SIGCHLD, so it may have dropped a later signal of
+    // The kernel keeps at most one pending SIGCHLD, so it may have dropped a later SIGCHLD of
     // another child.
     if child(&info) == helper && !is_of_another_child(&mut info) {
         return;
@@ -36,8 +36,8 @@ pub(crate) fn remove(helper: i32) {
     let _queued = system(libc::SYS_rt_sigqueueinfo, again);
 }
 
-/// Returns whether there is a child that ended, stopped or continued, and that no wait has reported
-/// yet. If so, writes that child's state to `info`.
+/// Returns whether the change of a child's state waits to be reported. The child may have ended,
+/// stopped or continued. If so, writes the child's state to `info`.
 fn is_of_another_child(info: &mut Info) -> bool {
     *info = Info::default();
     let what = libc::WEXITED | libc::WSTOPPED | libc::WCONTINUED | libc::WNOHANG | libc::WNOWAIT;

@@ -1,4 +1,4 @@
-//! The helper process, which traces another process while that process executes a program.
+//! The helper process, which traces another process during that process's `execve`.
 //!
 //! ```text
 //!   state:   STARTED -> ASKED -> READY      the process executes the program
@@ -6,13 +6,13 @@
 //!                       | v
 //!                      DENIED               Yama asks the process to name its tracer
 //! ```
-//! in-1: the helper shares the memory of the process. It allocates nothing, because `execve` may
-//! end another thread that holds a lock of the heap. in-2: the helper ends before the program's
-//! first instruction, or together with the process. The helper unmaps its room itself, unless it
-//! has refused or `Helper::drop` has killed it.
+//! in-1: the helper shares the memory of the process and allocates nothing. `execve` may end
+//! another thread while that thread holds a lock of the heap. in-2: the helper ends before the
+//! program's first instruction, or together with the process. The helper unmaps its own room,
+//! except after a refusal or after `Helper::drop` has killed the helper.
 //!
 //! # Safety
-//! `Control` lies in the helper's room, and the plan exists until the helper has ended.
+//! `Control` lies in the helper's room. The plan exists until the helper has ended.
 #![allow(unsafe_code)]
 
 use crate::host_file::HostFiles;
@@ -40,19 +40,18 @@ pub(crate) struct Control {
     /// The IDs of the thread that executes the program, and of its process.
     pub(crate) thread: i32,
     pub(crate) parent: i32,
-    /// Whether the helper writes a line to standard error if the process can't enter a host.
+    /// Whether the helper reports on standard error that the process can't enter a host.
     pub(crate) is_heard: bool,
-    /// The address of the vDSO.
     pub(crate) vdso: usize,
-    /// The processor on which the thread runs.
+    /// The processor on which the thread of the process runs.
     pub(crate) processor: u32,
-    /// The word that the helper reads and writes to test whether it can access the memory of the
+    /// The helper reads and writes this word to test whether it can access the memory of the
     /// process.
     pub(crate) tried: AtomicU64,
     /// The helper's process ID.
     pub(crate) number: AtomicI32,
     pub(crate) state: AtomicU32,
-    /// The helper's process ID while the helper runs, and 0 after that.
+    /// The helper's process ID while the helper runs, else 0.
     pub(crate) running: AtomicU32,
 }
 
@@ -61,19 +60,19 @@ impl Control {
         self.state.as_ptr().addr()
     }
 
-    /// Changes the state, and wakes the process that waits for a change.
+    /// Changes the state, and wakes the process, which waits for a change.
     pub(crate) fn set(&self, state: u32) {
         self.state.store(state, SeqCst);
         self.wake();
     }
 
-    /// Wakes the process that waits for a change of the state.
+    /// Wakes the process, which waits for a change of the state.
     pub(crate) fn wake(&self) {
         let wake = libc::FUTEX_WAKE as usize;
         let _woken = system(libc::SYS_futex, [self.word(), wake, 1, 0, 0, 0]);
     }
 
-    /// Waits until the state differs from `state`, for at most `CHECK_AFTER`.
+    /// Waits while the state equals `state`, for at most `CHECK_AFTER`.
     pub(crate) fn wait_while(&self, state: u32) {
         let time = [0, CHECK_AFTER];
         let wait = libc::FUTEX_WAIT as usize;
@@ -81,10 +80,10 @@ impl Control {
         let _woken = system(libc::SYS_futex, args);
     }
 
-    /// Traces the thread until its `execve` has succeeded, and then makes it enter the host.
-    /// Returns whether the helper must unmap the room itself.
+    /// Traces the thread until its `execve` has succeeded, and then makes the thread enter the
+    /// host. Returns whether the helper must unmap the room itself.
     fn attend(&self) -> bool {
-        // SAFETY: the plan exists until the helper has ended; see "Safety" at the top of this file.
+        // SAFETY: the plan exists until the helper has ended (see "Safety" in this file's header).
         let plan = unsafe { &*self.plan };
         let Ok(files) = self.prepare(plan) else {
             self.set(REFUSED);
@@ -110,8 +109,8 @@ impl Control {
 
     /// Begins to trace the thread, and tests the operations that the helper needs after `execve`.
     fn prepare(&self, plan: &Plan) -> Result<HostFiles, Errno> {
-        // If the helper shared the process's descriptors, its end would flush files, and other
-        // threads would wait for that.
+        // Unshares the descriptors of the process. If the helper shared the descriptors, its end
+        // would flush files, and other threads would wait for the flush.
         system(libc::SYS_close_range, CLOSE_ALL)?;
         self.move_to_processor();
         let files = HostFiles::read(&plan.host)?;
@@ -127,7 +126,7 @@ impl Control {
             seize()
         })?;
         let _set = system(libc::SYS_prctl, [libc::PR_SET_PDEATHSIG as usize, 0, 0, 0, 0, 0]);
-        // Each operation that is needed after `execve` is tested before `execve`.
+        // Tests every operation that the helper needs after `execve`.
         let (tracee, mut copy) = (Tracee::new(self.thread), [0]);
         let tried = self.tried.as_ptr().addr();
         tracee.read(tried, &mut copy)?;
@@ -136,8 +135,8 @@ impl Control {
         Ok(files)
     }
 
-    /// Moves to the processor of the thread. Each stop of the thread wakes the helper, and a wakeup
-    /// on another processor takes longer.
+    /// Moves the helper to the processor on which the thread runs. Each stop of the thread wakes
+    /// the helper, and a wakeup on another processor takes longer.
     fn move_to_processor(&self) {
         let mut set = [0_u64; PROCESSORS / 64];
         if let Some(word) = set.get_mut(self.processor as usize / 64) {
@@ -147,7 +146,7 @@ impl Control {
         }
     }
 
-    /// Waits until the state differs from `state`. Fails if the thread no longer exists.
+    /// Waits until the state differs from `state`. Fails if the thread has ended.
     fn wait_as_long_as(&self, state: u32) -> Result<(), Errno> {
         while self.state.load(SeqCst) == state {
             let (parent, thread) = (self.parent as usize, self.thread as usize);
@@ -157,17 +156,18 @@ impl Control {
         Ok(())
     }
 
-    /// Makes the process enter the host, then detaches from the process.
+    /// Makes the process enter the host, and detaches from the process.
     fn enter(&self, process: i32, files: &HostFiles, plan: &Plan) {
         let mut tracee = Tracee::new(process);
         let number = self.number.load(SeqCst) as usize;
         let entered = bring_in(&mut tracee, files, plan, number);
         let failure = entered.err().filter(|_| self.is_heard);
         let failure = failure.filter(|failure| *failure != Failure::System(libc::ESRCH));
-        // The report should precede the program's output, so it is written before the detach if
-        // standard error accepts it at once. The helper waits for the reader of a full pipe only
-        // after the detach, because the parent can't wait for a traced process. The helper limits
-        // this wait, because it keeps the memory of the previous program mapped.
+        // The report should precede the program's output. The helper writes the report before the
+        // detach if standard error accepts the report at once. If standard error is a full pipe,
+        // the helper first detaches, because the parent can't wait for a traced process. The helper
+        // then waits for a limited time, because it keeps the memory of the previous program
+        // mapped.
         let is_first = failure.is_some_and(|_| report::is_possible(0));
         failure.filter(|_| is_first).inspect(|failure| report::write(process, *failure));
         let _gone = tracee.detach();
@@ -176,7 +176,7 @@ impl Control {
     }
 }
 
-/// Runs the helper.
+/// Runs the helper process.
 ///
 /// # Safety
 /// `control` points to the `Control` in the helper's room.
@@ -187,16 +187,16 @@ pub(crate) unsafe extern "C" fn run(control: *mut c_void) -> ! {
     // SAFETY: the caller passes the `Control` of the helper's room.
     let control = unsafe { &*control.cast::<Control>() };
     let room = control.room;
-    // Until the helper traces the thread that started it, the kernel must kill the helper when that
-    // thread ends.
+    // Until the helper traces the thread that started the helper, the kernel kills the helper when
+    // that thread ends.
     let on_end = libc::SIGKILL as usize;
     let _set = system(libc::SYS_prctl, [libc::PR_SET_PDEATHSIG as usize, on_end, 0, 0, 0, 0]);
     // The helper moves to its own process group, so that signals to the group of the process do not
     // stop the helper.
     let _own_group = system(libc::SYS_setpgid, [0; 6]);
     if control.attend() {
-        // Without this call, the kernel would clear a word in the room when the helper ends,
-        // although the room is already unmapped.
+        // Without this call, the kernel would clear a word in the unmapped room when the helper
+        // ends.
         let _forgotten = system(libc::SYS_set_tid_address, [0; 6]);
         // SAFETY: the helper runs in the room, and the process no longer reads the room.
         unsafe { room.leave() }

@@ -1,4 +1,4 @@
-//! The arguments of an injected host, which describe the program's initial state.
+//! The arguments of an injected host. The arguments describe the state in which the program starts.
 
 use crate::child_signal;
 use crate::limits::SoftLimits;
@@ -8,23 +8,23 @@ use std::ffi::OsStr;
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt as _;
 
-/// The argument after the settings that marks a host as injected. A host that is not injected gets
-/// a file there.
+/// The argument that marks a host as injected. The mark follows the settings; a host that is not
+/// injected gets a file at this position.
 const MARK: &str = "--injected";
 
-/// The state of the process when the program starts to run.
+/// The state of the process before the program's first instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// The address of the program's stack, as the kernel built it.
+    /// The program's stack pointer, as set by the kernel.
     pub stack: usize,
-    /// The address of the first instruction: the loader's entry, or the program's entry if the
-    /// program is static.
+    /// The address of the first instruction. This instruction belongs to the program's loader, or
+    /// to the program if the program is static.
     pub instruction: usize,
-    /// The lowest address of the host's own stack, which is a mapping of
+    /// The lowest address of the host's own stack. The stack is a mapping of
     /// [`STACK_BYTES`](Self::STACK_BYTES) bytes.
     pub host_stack: usize,
-    /// The program's own soft limits (address space, data), if the helper has raised the limits of
-    /// the process.
+    /// The program's own soft limits (address space, data). `None` if the helper did not raise the
+    /// limits of the process.
     pub limits: Option<SoftLimits>,
     /// The helper's process ID.
     pub(crate) helper: usize,
@@ -48,7 +48,7 @@ impl Entry {
         }
     }
 
-    /// Parses the arguments of a host that follow the settings.
+    /// Parses the arguments that follow the settings. Returns `None` if the host is not injected.
     pub fn of<S: AsRef<OsStr>>(arguments: &[S]) -> Option<Self> {
         let [mark, words @ .., space, data] = arguments else { return None };
         let number = |text: &S| str::from_utf8(text.as_ref().as_bytes()).ok()?.parse().ok();
@@ -59,8 +59,8 @@ impl Entry {
         (mark.as_ref() == MARK).then_some(Entry { stack, instruction, host_stack, limits, helper })
     }
 
-    /// Waits until the helper has ended, so that the program finds neither the helper as a child
-    /// nor the signal of its end.
+    /// Waits until the helper has ended, so that the program finds neither a helper among its
+    /// children nor a pending signal of the helper's end.
     pub fn wait_for_helper(&self) {
         let _gone = wait(self.helper as i32);
         child_signal::remove(self.helper as i32);

@@ -1,9 +1,9 @@
-//! The handle of a helper in the process whose next program gets a host.
+//! The handle of a helper. The process that will execute a program holds this handle.
 //!
 //! # Safety
-//! The room belongs to the helper until the helper has ended. The plan exists until then, because a
-//! `Helper` borrows the plan. After the process has executed a program, only the helper uses the
-//! old memory, which contains the plan.
+//! The helper owns the room until the helper has ended. The plan exists until then, because a
+//! `Helper` borrows the plan. After `execve`, only the helper uses the old memory, which contains
+//! the plan.
 #![allow(unsafe_code)]
 
 use crate::control::{ASKED, Control, DENIED, READY, REFUSED, STARTED, run};
@@ -16,7 +16,7 @@ use std::ffi::c_int;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering::SeqCst};
 
-/// The flags with which a helper is created.
+/// The flags of `clone` with which a helper is created.
 pub const HELPER_FLAGS: c_int = libc::CLONE_VM
     | libc::CLONE_FILES
     | libc::CLONE_SETTLS
@@ -33,13 +33,13 @@ pub struct Helper<'a> {
 
 impl<'a> Helper<'a> {
     /// Starts a helper for the next program that this thread executes. If the process can't enter a
-    /// host after `execve`, the program runs without a host; if `is_heard`, a line on standard
-    /// error then reports this.
+    /// host after `execve`, the program runs without a host. If `is_heard`, the helper then writes
+    /// a line to standard error.
     ///
     /// Returns `None` if no host can be injected: the kernel refuses to trace this process, or
-    /// another process traces it already. Also returns `None` if children of this thread get
-    /// another PID namespace, or if the injection would reduce the program's capabilities or start
-    /// it in secure mode.
+    /// another process already traces this process. Also returns `None` if children of this thread
+    /// get another PID namespace. Also returns `None` if the injection would reduce the program's
+    /// capabilities or start the program in secure mode.
     pub fn start(plan: &'a Plan, is_heard: bool) -> Option<Self> {
         if !has_own_children() || !rights::has_own_ids() || rights::are_regained() {
             return None;
@@ -50,7 +50,7 @@ impl<'a> Helper<'a> {
         let at = (&raw mut processor).addr();
         let _first = system(libc::SYS_getcpu, [at, 0, 0, 0, 0, 0]);
         let room = Room::map()?;
-        // If another thread forks, its child does not need the room.
+        // A child that another thread forks does not need the room.
         room.keep_from_children();
         let control = room.data().cast::<Control>();
         let [state, running] = [STARTED, 0].map(AtomicU32::new);
@@ -79,7 +79,7 @@ impl<'a> Helper<'a> {
         }
         let helper = Helper { control, _plan: PhantomData };
         helper.control().number.store(made as i32, SeqCst);
-        // The helper may have set REFUSED before the exchange, and may change the state at any time
+        // The helper may set REFUSED before the exchange, and may change the state at any time
         // after the exchange.
         let control = helper.control();
         let _refused = control.state.compare_exchange(STARTED, ASKED, SeqCst, SeqCst);
@@ -100,8 +100,8 @@ impl<'a> Helper<'a> {
                 READY => return true,
                 REFUSED => return false,
                 DENIED => {
-                    // Yama may permit only ancestors to trace a process. A kernel without Yama
-                    // refuses this call, which has no effect then.
+                    // Yama may let only ancestors trace a process, so this process permits the
+                    // helper. A kernel without Yama refuses this call without an effect.
                     let helper = control.number.load(SeqCst) as usize;
                     let allow = [libc::PR_SET_PTRACER as usize, helper, 0, 0, 0, 0];
                     let _unknown = system(libc::SYS_prctl, allow);
@@ -109,30 +109,30 @@ impl<'a> Helper<'a> {
                 }
                 state if control.running.load(SeqCst) != 0 => {
                     control.wait_while(state);
-                    // A signal to the process group may have stopped both processes, after which
-                    // only this process was continued.
+                    // A signal to the process group may have stopped the helper and this process,
+                    // and later only this process was continued.
                     if control.state.load(SeqCst) == state {
                         send(control, libc::SIGCONT);
                     }
                 }
-                // Any other state means that the helper was killed.
+                // In any other state, the helper was killed.
                 _ => return false,
             }
         }
     }
 
-    /// Converts the helper to a word. The helper continues to run.
+    /// Converts the handle of the helper to a word. The helper continues to run.
     pub fn into_word(self) -> u64 {
         let control = self.control;
         std::mem::forget(self);
         control.expose_provenance() as u64
     }
 
-    /// Returns the helper that was converted to `word`.
+    /// Restores the handle that was converted to `word`.
     ///
     /// # Safety
-    /// [`into_word`](Self::into_word) returned the word, this is the only use of the word, and the
-    /// plan still exists.
+    /// [`into_word`](Self::into_word) returned the word, the word is used only once, and the plan
+    /// still exists.
     pub unsafe fn from_word(word: u64) -> Self {
         let control = std::ptr::with_exposed_provenance_mut(word as usize);
         Helper { control, _plan: PhantomData }

@@ -1,5 +1,4 @@
-//! The files of a host: its program, and the loader that the program specifies if it is linked
-//! dynamically.
+//! The files of a host: its program, and the loader that a dynamically linked program specifies.
 //!
 //! The helper reads these files, so the code in this module allocates no memory (in-1).
 
@@ -11,7 +10,7 @@ use object::elf::{FileHeader64, PT_INTERP, PT_LOAD, ProgramHeader64};
 use object::pod;
 use std::ffi::CStr;
 
-/// The number of bytes at the start of a file within which the program headers must lie.
+/// The number of bytes at the start of a file that must contain all program headers.
 const HEAD_BYTES: usize = PAGE;
 /// The protection of data.
 pub(crate) const DATA: usize = (libc::PROT_READ | libc::PROT_WRITE) as usize;
@@ -19,7 +18,8 @@ pub(crate) const DATA: usize = (libc::PROT_READ | libc::PROT_WRITE) as usize;
 type Header = FileHeader64<LittleEndian>;
 type ProgramHeader = ProgramHeader64<LittleEndian>;
 
-/// A loadable segment. Its addresses are relative to the base at which the file is mapped.
+/// A loadable segment. The addresses of a segment are relative to the base at which the file is
+/// mapped.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Segment {
     pub(crate) start: usize,
@@ -73,7 +73,7 @@ impl Loader {
 /// The result of `fstat`, as words.
 pub(crate) type Stat = [u64; 18];
 
-/// The properties of a file that differ if the file was replaced or changed.
+/// The properties of a file from which a replacement or change is detected.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Identity([u64; 5]);
 
@@ -84,7 +84,7 @@ impl Identity {
     }
 }
 
-/// The parts of an ELF file that are mapped.
+/// The mapped parts of an ELF file.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Elf {
     pub(crate) identity: Identity,
@@ -125,8 +125,7 @@ impl Elf {
             *found.segments.get_mut(found.count)? = Segment::of(load)?;
             found.count += 1;
         }
-        // The program headers must be mapped with the first segment, which begins at the start of
-        // the file.
+        // The first segment begins at the start of the file, and must contain the program headers.
         let first = found.segments().first()?;
         let headers_end = at + size_of_val(headers);
         let is_sound = first.offset == 0 && first.start == 0 && first.file_end >= headers_end;
@@ -148,7 +147,7 @@ impl Elf {
         &self.segments[..self.count]
     }
 
-    /// Returns the address after the last segment.
+    /// Returns the lowest address above the last segment.
     pub(crate) fn end(&self) -> usize {
         let ends = self.segments().iter().map(|segment| segment.end.next_multiple_of(PAGE));
         ends.max().unwrap_or(0)
@@ -169,7 +168,7 @@ impl Segment {
             offset,
             prot,
         };
-        // Memory without data in the file is mapped as writable data.
+        // Memory that has no data in the file is mapped as writable data.
         let is_data = prot == DATA || segment.end <= segment.file_end.next_multiple_of(PAGE);
         let is_sound = file_bytes <= bytes
             && is_data

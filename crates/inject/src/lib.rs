@@ -1,5 +1,5 @@
-//! inject: maps a host of uzram into the program that a process executes, before the program's
-//! first instruction (Linux, x86-64). Therefore /proc and debuggers show the program instead of the
+//! inject: maps a host of uzram into a process that has executed a program, before the program's
+//! first instruction (Linux, x86-64). /proc and debuggers then show the program instead of the
 //! host.
 //!
 //! ```text
@@ -9,7 +9,8 @@
 //!             host's entry <-- detach --  unmaps its room, ends
 //!             host: waits for the helper; the runtime begins; the program's first instruction
 //! ```
-//! `docs/design/inject.md` lists the invariants (in-1 ...). On other processors the crate is empty.
+//! `docs/design/inject.md` lists the invariants (in-1 ...). On other processor architectures the
+//! crate is empty.
 #![cfg(target_arch = "x86_64")]
 
 mod child_signal;

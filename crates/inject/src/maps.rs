@@ -1,4 +1,4 @@
-//! Maps the segments of a file by system calls of a traced process.
+//! Maps the segments of a host's file. The traced process issues the system calls.
 
 use crate::host_file::{DATA, Elf, Identity, Segment, Stat};
 use crate::policy::PAGE;
@@ -11,12 +11,12 @@ const ANONYMOUS: usize = PRIVATE | libc::MAP_ANONYMOUS as usize;
 const FIXED: usize = libc::MAP_FIXED as usize;
 const NO_FILE: usize = usize::MAX;
 
-/// Maps a file, and `more` bytes of zeroed memory after it, at addresses that the kernel chooses.
-/// The stack below `scratch`, which the process does not use, may be overwritten. Returns the
-/// difference between the addresses in memory and those in the file.
+/// Maps a file at an address that the kernel chooses, and `more` bytes of zeroed memory after the
+/// file. May overwrite the stack below `scratch`, which the process does not use. Returns the base:
+/// the difference between addresses in memory and addresses in the file.
 ///
 /// # Errors
-/// Returns the error of a system call, or ESTALE if the path now refers to another file.
+/// Fails with the error of a system call, or with ESTALE if the path now refers to another file.
 pub(crate) fn map(
     tracee: &Tracee,
     file: &Elf,
@@ -35,7 +35,7 @@ pub(crate) fn map(
     mapped
 }
 
-/// Unmaps what [`map`] has mapped.
+/// Unmaps the memory that [`map`] has mapped.
 pub(crate) fn unmap(tracee: &Tracee, file: &Elf, more: usize, base: usize) {
     let _unmapped = tracee.call(libc::SYS_munmap, [base, file.end() + more, 0, 0, 0, 0]);
 }
@@ -50,7 +50,8 @@ fn check(tracee: &Tracee, file: &Elf, fd: usize, scratch: usize) -> Result<(), E
     if is_same { Ok(()) } else { Err(libc::ESTALE) }
 }
 
-/// Maps the segments over zeroed memory, which remains where a segment has no data in the file.
+/// Maps the segments over zeroed memory. If a segment has no data in the file, the zeroed memory
+/// remains.
 fn map_segments(tracee: &Tracee, file: &Elf, more: usize, fd: usize) -> Result<usize, Errno> {
     let base = tracee.call(libc::SYS_mmap, [0, file.end() + more, DATA, ANONYMOUS, NO_FILE, 0])?;
     let mapped = file.segments().iter().try_for_each(|part| map_segment(tracee, part, base, fd));

@@ -1,20 +1,22 @@
-//! Filters of system calls that kill a process when it traces another one.
+//! Detects filters of system calls that kill a process for tracing another process.
 //!
 //! # Safety
-//! The child only makes system calls, whose arguments refer only to the child's own memory.
+//! The child only makes system calls. The arguments of these calls refer only to the child's own
+//! memory.
 #![allow(unsafe_code)]
 
 use crate::system::{CLOSE_ALL, system, wait};
 use dispatch::raw_syscall;
 
-/// Returns whether the filters of this process permit the system calls of a helper. To test this, a
-/// child, which writes no core file, issues these calls. Before Linux 5.16, a filter that kills a
-/// process kills all processes that share its memory.
+/// Returns whether the filters of this process permit a helper's system calls. A child process
+/// issues these calls as a test, and writes no core file. The helper itself can't be the test.
+/// Before Linux 5.16, a filter that kills a process kills all processes that share its memory.
 pub fn is_permitted() -> bool {
     if system(libc::SYS_prctl, [libc::PR_GET_SECCOMP as usize, 0, 0, 0, 0, 0]) == Ok(0) {
         return true;
     }
-    // SAFETY: the child has a copy of the memory and only this thread, and only makes system calls.
+    // SAFETY: the child has its own copy of the memory and a single thread, and only makes system
+    // calls.
     match unsafe { raw_syscall(libc::SYS_clone as usize, [0; 6]) } {
         0 => try_calls(),
         child if child > 0 => wait(child as i32).is_ok_and(|(_, status)| status == 0),
@@ -22,7 +24,7 @@ pub fn is_permitted() -> bool {
     }
 }
 
-/// Issues the system calls of a helper. Errors are ignored.
+/// Issues the system calls of a helper, and ignores their errors.
 fn try_calls() -> ! {
     let own = system(libc::SYS_getpid, [0; 6]).unwrap_or(0);
     let no_core = [libc::PR_SET_DUMPABLE as usize, 0, 0, 0, 0, 0];

@@ -1,17 +1,18 @@
-//! The report of a program that runs without a host.
+//! The line on standard error that reports a program without a host.
 
 use crate::policy::LINE_BYTES;
 use crate::steps::Failure;
 use crate::system::system;
 use std::io::Write as _;
 
-/// Waits at most `milliseconds` until standard error accepts data. Returns whether it does.
+/// Waits at most `milliseconds` for standard error to accept data. Returns whether standard error
+/// accepts data.
 pub(crate) fn is_possible(milliseconds: usize) -> bool {
     let polled = libc::pollfd { fd: libc::STDERR_FILENO, events: libc::POLLOUT, revents: 0 };
     system(libc::SYS_poll, [(&raw const polled).addr(), 1, milliseconds, 0, 0, 0]) == Ok(1)
 }
 
-/// Writes the report to standard error.
+/// Writes the line to standard error.
 pub(crate) fn write(process: i32, failure: Failure) {
     let mut line = [0; LINE_BYTES];
     let mut rest = &mut line[..];

@@ -7,7 +7,7 @@ const VERSION: u32 = 0x2008_0522;
 /// The capability to trace any process (CAP_SYS_PTRACE).
 const TRACES: u64 = 1 << 19;
 
-/// Returns whether the real user and group IDs of the process equal its effective IDs. If they
+/// Returns whether the real user and group IDs of the process equal its effective IDs. If these IDs
 /// differ, the kernel starts the next program in secure mode (AT_SECURE).
 pub(crate) fn has_own_ids() -> bool {
     let id = |number| system(number, [0; 6]);
@@ -28,9 +28,9 @@ pub fn has_capability(bit: u32) -> bool {
     capabilities().is_some_and(|[effective, ..]| effective >> bit & 1 != 0)
 }
 
-/// Returns whether the next program gets fewer capabilities if the process is traced. If a process
-/// of root has dropped capabilities, `execve` restores them. In a traced process, `execve` restores
-/// them only if the tracer has the capability to trace any process.
+/// Returns whether tracing would reduce the capabilities of the next program. `execve` restores the
+/// capabilities that a process of root has dropped. In a traced process, `execve` restores
+/// capabilities only if the tracer has CAP_SYS_PTRACE.
 pub(crate) fn are_regained() -> bool {
     let is_root = |number| system(number, [0; 6]) == Ok(0);
     if !is_root(libc::SYS_geteuid) && !is_root(libc::SYS_getuid) {

@@ -1,10 +1,10 @@
-//! Reads the stack that the kernel built for a program, and writes the stack of a host.
+//! Reads the stack that the kernel built for a program, and writes the stack of the program's host.
 //!
 //! ```text
 //!   low | free | argc | argv 0 | envp 0 | auxiliary vector 0 0 | strings | high
 //! ```
-//! The host gets a copy of the program's auxiliary vector in which the addresses are the host's
-//! own. The host gets no environment, so that no variable affects the host's C library.
+//! The host gets a copy of the program's auxiliary vector with the host's own addresses. The host
+//! gets no environment, so no variable can affect the host's C library.
 
 use crate::entry::Entry;
 use crate::policy::{CHUNK, PAIRS, STACK_DATA_BYTES};
@@ -50,7 +50,8 @@ impl Auxiliary {
         }
     }
 
-    /// Returns the value of the pair of this kind, if the vector contains such a pair.
+    /// Returns the value of the pair whose kind is `kind`, or `None` if the vector has no such
+    /// pair.
     pub(crate) fn get(&self, kind: u64) -> Option<usize> {
         let pair = self.pairs[..self.count].iter().find(|pair| pair[0] == kind as usize);
         pair.map(|pair| pair[1])
@@ -100,10 +101,10 @@ impl Auxiliary {
     }
 }
 
-/// An iterator over consecutive words of the traced process's memory.
+/// An iterator over consecutive words in the memory of the traced process.
 struct Words<'a> {
     tracee: &'a Tracee,
-    /// The address after the words that were read last.
+    /// The address of the next word to read from the process.
     at: usize,
     chunk: [u64; CHUNK],
     next: usize,

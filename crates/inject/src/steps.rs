@@ -1,4 +1,4 @@
-//! The steps from the process's `execve` to the host's first instruction.
+//! The steps between the `execve` of the process and the first instruction of the host.
 
 use crate::entry::Entry;
 use crate::host_file::HostFiles;
@@ -9,15 +9,14 @@ use crate::tracee::{CODE_64, Registers, Tracee, trace};
 use crate::{limits, maps, stack};
 use stack::{Addresses, Auxiliary};
 
-/// The instruction `syscall`.
+/// The machine code of the instruction `syscall`.
 const CALL: [u8; 2] = [0x0f, 0x05];
 const WORD: usize = size_of::<usize>();
 
 /// The reason why the process did not enter a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
-    /// The program gets more privileges than the process has, or is not a 64-bit program for
-    /// x86-64.
+    /// The program gets more privileges than the process has, or is no 64-bit program for x86-64.
     Unfit,
     /// A system call failed.
     System(Errno),
@@ -29,16 +28,15 @@ impl From<Errno> for Failure {
     }
 }
 
-/// A host that is mapped into a process, with its stack.
 struct Mapped<'a> {
     files: &'a HostFiles,
     addresses: Addresses,
-    /// The difference between the addresses in memory and those in the file.
+    /// The difference between addresses in memory and addresses in the file.
     base: usize,
 }
 
-/// Maps a host into a process that has executed a program, and makes the process enter the host.
-/// After an error, the process enters the program instead.
+/// Maps a host into a process that has just executed a program, and makes the process enter the
+/// host. After an error, the process enters the program instead.
 pub(crate) fn bring_in(
     tracee: &mut Tracee,
     files: &HostFiles,
@@ -49,7 +47,7 @@ pub(crate) fn bring_in(
     trace(libc::PTRACE_SETOPTIONS, tracee.process, 0, options as usize)?;
     let mask = tracee.mask()?;
     tracee.set_mask(u64::MAX)?;
-    // The process stops at the end of `execve`, after the kernel has written the result to the
+    // The process stops when it leaves `execve`, after the kernel has written the result to the
     // registers.
     tracee.go_to_call()?;
     let program = tracee.registers()?;
@@ -60,7 +58,7 @@ pub(crate) fn bring_in(
     entered.map(drop)
 }
 
-/// Returns the registers with which the process enters the host.
+/// Maps the host and returns the registers with which the process enters the host.
 fn enter(
     tracee: &mut Tracee,
     files: &HostFiles,
@@ -89,7 +87,7 @@ fn enter(
     Ok(registers)
 }
 
-/// Maps a host, and writes its stack. Returns the host's stack pointer and the address of its first
+/// Maps a host and writes its stack. Returns the host's stack pointer and the address of its first
 /// instruction.
 fn prepare(
     tracee: &Tracee,

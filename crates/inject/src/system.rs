@@ -1,25 +1,24 @@
-//! System calls that bypass dispatch, and return errors as errno values.
+//! System calls that bypass syscall user dispatch. Failures are returned as errno values.
 
 /// The size of a signal mask in bytes.
 pub(crate) const MASK_BYTES: usize = size_of::<u64>();
-/// The arguments of `close_range` that close all descriptors of this process above standard error,
-/// to which reports are written.
+/// The arguments with which `close_range` closes the descriptors of this process above standard
+/// error. Reports are written to standard error.
 pub(crate) const CLOSE_ALL: [usize; 6] =
     [3, u32::MAX as usize, libc::CLOSE_RANGE_UNSHARE as usize, 0, 0, 0];
 
 /// The errno value of a failed system call.
 pub(crate) type Errno = i32;
 
-/// Makes a system call. See [`dispatch::system`].
 pub(crate) fn system(number: i64, args: [usize; 6]) -> Result<usize, Errno> {
     dispatch::system(number, args).map_err(|failed| -failed as Errno)
 }
 
-/// Waits until a child or a traced process changes its state. Returns its process ID and its
+/// Waits until a child or a traced process changes its state. Returns the process ID and the
 /// status.
 ///
 /// # Errors
-/// Returns the error of `wait4`, which fails if no such process exists.
+/// Fails with the error of `wait4`, for example if no such process exists.
 pub(crate) fn wait(process: i32) -> Result<(i32, i32), Errno> {
     let mut status = 0_i32;
     let at = (&raw mut status).addr();

@@ -1,8 +1,8 @@
-//! A traced process: its registers, its memory, and system calls that it issues for its tracer.
+//! A traced process: its registers, its memory, and the system calls that it issues for its tracer.
 //!
 //! # Safety
-//! The kernel checks addresses in the traced process. All addresses in this process that are passed
-//! to the kernel are addresses of live values.
+//! The kernel checks addresses in the traced process. Every address in this process that is passed
+//! to the kernel belongs to a live value.
 #![allow(unsafe_code)]
 
 use crate::system::{Errno, MASK_BYTES, system, wait};
@@ -11,10 +11,10 @@ use std::ops::RangeInclusive;
 
 /// The code segment selector of 64-bit programs.
 pub(crate) const CODE_64: u64 = 0x33;
-/// The results with which an interrupted system call asks the kernel to restart it.
+/// The results by which an interrupted system call asks the kernel for a restart.
 const BEGUN_AGAIN: RangeInclusive<isize> = -516..=-512;
-/// The bit that the kernel sets in the signal number when a process stops at a system call
-/// (PTRACE_O_TRACESYSGOOD).
+/// PTRACE_O_TRACESYSGOOD: the kernel sets this bit in the signal number when a process stops at a
+/// system call.
 const AT_CALL: i32 = 0x80;
 
 pub(crate) type Registers = libc::user_regs_struct;
@@ -34,12 +34,12 @@ pub(crate) enum Stop {
     Ended,
     /// The process has executed a program.
     Executed,
-    /// The process is about to enter a system call, or to leave one.
+    /// The process is about to enter or to leave a system call.
     Call,
-    /// This signal has stopped the process and its group. Or the process, stopped by such a signal,
-    /// stops once again before it continues.
+    /// This signal has stopped the process and its group. A process that a signal has stopped also
+    /// stops again before it continues.
     Group(i32),
-    /// This signal is about to be delivered.
+    /// The kernel is about to deliver this signal to the process.
     Signal(i32),
 }
 
@@ -57,8 +57,8 @@ impl Stop {
         }
     }
 
-    /// Returns the `ptrace` request and its data after which the process behaves as if it were not
-    /// traced. `goes_on` is the request that continues the process.
+    /// Returns a `ptrace` request and its data. After this request, the process behaves as if it
+    /// were not traced. `goes_on` is the request that continues the process.
     pub(crate) fn passed_on(self, goes_on: c_uint) -> (c_uint, usize) {
         match self {
             Stop::Signal(signal) => (goes_on, signal as usize),
@@ -70,7 +70,6 @@ impl Stop {
     }
 }
 
-/// Issues a `ptrace` request.
 pub(crate) fn trace(
     request: c_uint,
     process: i32,
@@ -111,13 +110,12 @@ impl Tracee {
         self.ask(libc::PTRACE_SETSIGMASK, MASK_BYTES, (&raw const mask).addr()).map(drop)
     }
 
-    /// Reads words of the process's memory. Returns the number of bytes read.
+    /// Reads words of the process's memory into `into`. Returns the number of bytes read.
     pub(crate) fn read(&self, address: usize, into: &mut [u64]) -> Result<usize, Errno> {
         let bytes = size_of_val(into);
         self.transfer(libc::SYS_process_vm_readv, into.as_mut_ptr().addr(), address, bytes)
     }
 
-    /// Writes to the process's memory.
     pub(crate) fn write(&self, address: usize, from: &[u8]) -> Result<(), Errno> {
         let bytes = from.len();
         let number = libc::SYS_process_vm_writev;
@@ -131,9 +129,9 @@ impl Tracee {
         system(number, [self.process as usize, parts[0], parts[1], parts[2], parts[3], 0])
     }
 
-    /// Continues the process until it enters or leaves a system call. Because signals are blocked,
-    /// only a stop of the process group can occur before that. After such a stop, the process
-    /// continues when it receives SIGCONT.
+    /// Continues the process until it enters or leaves a system call. Signals are blocked, so
+    /// before the system call only a stop of the process group can occur. After a stop of the
+    /// group, SIGCONT continues the process.
     pub(crate) fn go_to_call(&self) -> Result<(), Errno> {
         let mut next = (libc::PTRACE_SYSCALL, 0);
         loop {
@@ -147,11 +145,11 @@ impl Tracee {
         }
     }
 
-    /// Makes the process, which has just left a system call, issue another system call. Returns the
-    /// result of that call.
+    /// Makes the process issue a system call. The process must have just left another system call.
+    /// Returns the result of the new call.
     ///
     /// # Errors
-    /// Returns the error of the system call.
+    /// Fails with the error of the system call.
     pub(crate) fn call(&self, number: i64, args: [usize; 6]) -> Result<usize, Errno> {
         let mut registers = self.registers()?;
         registers.rip = self.call_at;

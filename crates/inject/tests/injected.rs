@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use tempfile::TempDir;
 
-/// The source of a host that prints its own arguments and those of the program, and checks its own
-/// memory.
+/// The source of a host that prints its own arguments and the program's arguments, and checks its
+/// own memory.
 const HOST: &str = r#"
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,7 +47,7 @@ impl Host {
     }
 }
 
-/// Starts a helper, calls `then`, and executes `echo`.
+/// Starts a helper, calls `then`, and executes `echo`. Returns the output of `echo`.
 fn executed(host: &Path, then: impl Fn() + Send + Sync + 'static) -> io::Result<Output> {
     let host = CString::new(host.as_os_str().as_bytes()).unwrap();
     // SAFETY: the C library's copy of the auxiliary vector exists.
@@ -89,7 +89,7 @@ fn files_that_are_no_hosts_are_refused() {
         fs::write(&path, &contents[..bytes]).unwrap();
         assert!(executed(&path, || ()).is_err(), "{bytes}");
     }
-    // Damages each word of the headers in turn. Only the child may be killed.
+    // Damages each word of the headers in turn. At most the child may be killed.
     for at in (0..64 + 11 * 56).step_by(4) {
         for value in [u32::MAX, 0, 1 << 30] {
             let mut damaged = contents.clone();

@@ -1,19 +1,18 @@
-//! Measures the time of work: wall clock time, or the time for which a thread or the process runs
-//! on a processor.
+//! Measures the time of work: wall clock time, or processor time of a thread or of the process.
 
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// The clock of a measurement.
+/// A kind of time that can be measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Clock {
     /// Wall clock time.
     Wall,
-    /// The time that the calling thread runs on a processor. Threads that it starts are not
+    /// The processor time of the calling thread. Threads that the calling thread starts are not
     /// included.
     ThreadCpu,
-    /// The time that all threads of the process run on processors.
+    /// The processor time of all threads of the process.
     ProcessCpu,
 }
 
@@ -24,7 +23,7 @@ impl Clock {
             Clock::ThreadCpu => ClockId::ThreadCPUTime,
             Clock::ProcessCpu => ClockId::ProcessCPUTime,
         });
-        // The kernel returns no negative time, and less than a billion nanoseconds.
+        // The kernel returns no negative time, and always less than a billion nanoseconds.
         Duration::new(now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs() as u32)
     }
 }

@@ -1,13 +1,13 @@
-//! The errors of reading files. Each message is one line that states the object, the reason and the
+//! The errors of reading files. Each message is one line that names the object, the reason and the
 //! remedy.
 
 use std::path::Path;
 
-/// The error of reading files.
+/// An error of reading files.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A file or a directory is not as required.
+    /// A file or a directory can't be used. The text is the message for the user.
     #[error("{0}")]
     Failed(String),
     /// The user pressed Ctrl-C.
@@ -15,7 +15,7 @@ pub enum Error {
     Interrupted,
 }
 
-/// Returns a path for printing, on one line and without control characters.
+/// Returns a path as one line of text without control characters.
 pub fn escaped(path: &Path) -> String {
     path.to_string_lossy().escape_debug().to_string()
 }

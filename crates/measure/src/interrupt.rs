@@ -1,4 +1,4 @@
-//! The flag that Ctrl-C sets, which is checked before each request.
+//! A flag that Ctrl-C sets. The flag is checked before each request.
 
 use crate::error::Error;
 use std::sync::Arc;

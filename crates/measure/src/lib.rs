@@ -1,5 +1,5 @@
-//! Definitions that the command `uzram` and `bench` share: pages, the conversion of paths to pages,
-//! a clock, and a reader of a process's memory use.
+//! Code that the command `uzram` and `bench` share: pages, the plan that assigns files to pages, a
+//! clock, and a reader of a process's memory use.
 //!
 //! ```text
 //!   paths -> pages::plan -> FilePlan -> PageReader -> pages    memory, clock: figures of the work

@@ -1,4 +1,4 @@
-//! The memory that a process uses, in bytes, as the kernel counts it.
+//! The memory that a process uses, in bytes, as counted by the kernel.
 
 mod fields;
 mod process;

@@ -1,22 +1,23 @@
-//! Pages: the unit of every input, and the test for same-filled pages.
+//! Pages, which are the unit of every input, and a test for same-filled pages.
 
-/// The bytes of a page, which is a device's slot, independent of the system's page size.
+/// The size of a page in bytes. A page is one slot of a device, and its size does not depend on the
+/// system's page size.
 pub const PAGE_SIZE: usize = zram::SLOT_BYTES;
 
-/// Returns the word that fills the whole page or block, if there is such a word. A device stores no
-/// data for such a page or block. Words have 8 bytes, as in the kernel.
+/// Returns the 8-byte word that fills the whole page or block, if such a word exists. A device
+/// stores no data for a same-filled page or block. The kernel also uses 8-byte words.
 pub fn same_filled(page: &[u8]) -> Option<u64> {
     let (words, rest) = page.as_chunks::<8>();
     let (first, last) = (words.first()?, words.last()?);
-    // In most pages that are not same-filled, the last word already differs from the first.
+    // In most other pages, the last word already differs from the first word.
     if first != last || !rest.is_empty() || words.iter().any(|word| word != first) {
         return None;
     }
     Some(u64::from_ne_bytes(*first))
 }
 
-/// Returns the offset of the first byte in which `left` and `right` differ, or `None` if they are
-/// equal. If one is a prefix of the other, returns the length of the prefix.
+/// Returns the offset of the first byte in which `left` and `right` differ, or `None` if the slices
+/// are equal. If one slice is a prefix of the other, returns the length of the prefix.
 pub fn first_difference(left: &[u8], right: &[u8]) -> Option<usize> {
     if left == right {
         return None;

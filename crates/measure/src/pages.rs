@@ -1,4 +1,4 @@
-//! The files under paths as one sequence of pages, which is planned and then read in batches.
+//! Files under paths as one sequence of pages. The pages are planned and then read in batches.
 //!
 //! ```text
 //!   paths -> walk -> FilePlan -> PageReader -> pages      what can't be read: SkippedFiles

@@ -1,5 +1,5 @@
 //! Thresholds of this crate, each with its reason.
 
-/// The maximum number of files of a kind whose names are reported. More lines would hide the rest
-/// of a command's output.
+/// The maximum number of skipped files that are named for each reason. More lines would hide the
+/// other output of a command.
 pub(crate) const NAMED_MAX: usize = 100;

@@ -1,5 +1,5 @@
-//! The figures of a process: sizes of its memory, and counts of events, under the names with which
-//! they are reported.
+//! The figures of a process: sizes of its memory, and counts of events. Each field has the name
+//! under which it is reported.
 
 use crate::layout::{GroupRow, ROW};
 use std::fmt::Write;
@@ -7,19 +7,19 @@ use zmem::{ARENA_BACKENDS, Histogram, Stats};
 
 const TIMES_AT: usize = ROW - Histogram::WORDS;
 
-/// Joins two values of a figure of which only the value of the current program applies: returns
-/// `own`.
+/// Joins two values of a figure that describes only the current program. Returns `own`.
 fn own(own: u64, _before: u64) -> u64 {
     own
 }
 
 macro_rules! figures {
     ($($(#[$doc:meta])* $name:ident: $join:path,)*) => {
-        /// The figures of a process whose memory is managed by an arena.
+        /// The figures of a process whose memory an arena manages.
         #[derive(Clone, Debug, Default, PartialEq, Eq)]
         pub struct Figures {
             $($(#[$doc])* pub $name: u64,)*
-            /// The durations of faults, without the time in which the kernel delivers them.
+            /// The durations of faults in the pager. The time in which the kernel delivers faults
+            /// is not included.
             pub faults: Histogram,
         }
 
@@ -30,8 +30,7 @@ macro_rules! figures {
                 [$(self.$name),*]
             }
 
-            /// Joins these figures with `before`, the figures of the process before it executed its
-            /// program.
+            /// Adds the figures `before`, from before the process executed its program.
             pub(crate) fn after(&self, before: &Self) -> Self {
                 let faults = self.faults.plus(&before.faults);
                 Figures { $($name: $join(self.$name, before.$name),)* faults }
@@ -45,67 +44,67 @@ macro_rules! figures {
 }
 
 figures! {
-    /// The process's ID.
+    /// The ID of the process.
     process: own,
     /// The limit in bytes, or 0 if no limit is set.
     limit: own,
     /// The size of a block in bytes.
     block: own,
-    /// The number of bytes held. [`Stats`] explains this figure, and each other figure that has the
-    /// same name as a field of `Stats`.
+    /// The number of bytes held. [`Stats`] explains each figure that has the name of one of its
+    /// fields.
     held: own,
-    /// The maximum of `held`.
+    /// The maximum of `held` so far.
     held_max: u64::max,
-    /// 1 if the process shares the limit with other processes.
+    /// 1 if the process shares the limit with other processes, else 0.
     in_tree: own,
-    /// The bytes of memory that the group counts for this process: all of its anonymous memory.
+    /// The number of bytes that count for this process in the group: all of its anonymous memory.
     tree_held: own,
-    /// The maximum of the bytes that all processes of the group held together.
+    /// The maximum number of bytes that all processes of the group held together.
     tree_held_max: own,
-    /// The bytes of resident blocks.
+    /// The number of bytes in resident blocks.
     resident: own,
-    /// The maximum of `resident`.
+    /// The maximum of `resident` so far.
     resident_max: u64::max,
-    /// The size before compression of the data on the device, in bytes.
+    /// The size of the data on the device before compression, in bytes.
     stored: own,
-    /// The value of `stored` when `compressed` was largest.
+    /// The value of `stored` when `compressed` was at its maximum.
     stored_max: u64::max,
-    /// The size after compression of the data on the device, in bytes.
+    /// The size of the data on the device after compression, in bytes.
     compressed: own,
-    /// The maximum of `compressed`.
+    /// The maximum of `compressed` so far.
     compressed_max: u64::max,
     /// The size of the device's pool in bytes.
     pool: own,
     /// The size of the runtime's own heap in bytes.
     heap: own,
-    /// The number of first touches of blocks.
+    /// The number of blocks that were touched for the first time.
     first_touches: u64::saturating_add,
-    /// The number of blocks that were accessed while they were in probation.
+    /// The number of blocks that were accessed during probation.
     kept: u64::saturating_add,
     /// The number of blocks that were filled from the device.
     filled: u64::saturating_add,
     /// The number of blocks that were evicted.
     evicted: u64::saturating_add,
-    /// The number of evicted blocks that the runtime's compressor thread stored.
+    /// The number of evicted blocks that the compressor thread of the runtime stored.
     aside: u64::saturating_add,
-    /// The number of blocks that could not be evicted.
+    /// The number of blocks that stayed resident because their eviction failed.
     refused: u64::saturating_add,
     /// The number of system calls that were dispatched.
     calls: u64::saturating_add,
-    /// The number of system calls whose cost was measured.
+    /// The number of system calls whose time was measured.
     calls_timed: u64::saturating_add,
-    /// The nanoseconds that the runtime took for the measured system calls.
+    /// The time that the runtime took for the measured system calls, in nanoseconds.
     calls_timed_ns: u64::saturating_add,
-    /// The additional nanoseconds that each system call takes to enter and leave the runtime.
+    /// The time that each system call takes to enter and leave the runtime, in nanoseconds.
     signal_ns: own,
-    /// The number of the backend's description.
+    /// The index of the backend's description plus 1, or 0 if unknown.
     backend: own,
 }
 
 const _: () = assert!(NAMES.len() <= TIMES_AT);
 
 impl Figures {
-    /// Returns the figures of an arena. Figures that `stats` does not contain are 0.
+    /// Returns the figures of an arena. A figure that `stats` lacks is 0.
     pub fn of(stats: &Stats) -> Self {
         Figures {
             limit: stats.limit.unwrap_or(0),
@@ -138,7 +137,7 @@ impl Figures {
         words
     }
 
-    /// Returns the figures that `words` encode. Any words are valid.
+    /// Returns the figures that `words` encode. Words with any values are valid.
     pub(crate) fn of_words(words: &GroupRow<u64>) -> Self {
         let mut values = [0; NAMES.len()];
         values.copy_from_slice(&words[..NAMES.len()]);
@@ -146,7 +145,7 @@ impl Figures {
         Figures::of_values(values, faults)
     }
 
-    /// Returns the figures as a JSON object in one line.
+    /// Returns the figures as one line of JSON.
     pub fn json(&self) -> String {
         let micros = |share| self.faults.per_mille(share).as_micros() as u64;
         let calls_us = u128::from(self.calls) * u128::from(self.call_ns()) / 1000;
@@ -176,22 +175,22 @@ impl Figures {
         line
     }
 
-    /// Returns the average overhead of a dispatched system call in nanoseconds, without the time of
-    /// the system call itself.
+    /// Returns the average overhead of a dispatched system call in nanoseconds. The time of the
+    /// system call itself is not included.
     fn call_ns(&self) -> u64 {
         let inside = self.calls_timed_ns.checked_div(self.calls_timed).unwrap_or(0);
         self.signal_ns.saturating_add(inside)
     }
 }
 
-/// Returns the number for a backend's name and the reason for its choice: the index in the list of
-/// all descriptions plus 1, or 0 if the list does not contain both.
+/// Returns the number for a backend's name and the reason for its choice. The number is the index
+/// in the list of descriptions plus 1, or 0 if the list has no such description.
 fn backend_number(name: &str, reason: &str) -> u64 {
     let is_it = |of: &&str| of.split_once(": ") == Some((name, reason));
     ARENA_BACKENDS.iter().position(is_it).map_or(0, |nth| nth as u64 + 1)
 }
 
-/// Returns the backend's name and the reason for its choice, given their number.
+/// Returns the backend's name and the reason for its choice, given the number of the description.
 fn backend_of(number: u64) -> (&'static str, &'static str) {
     let nth = number.checked_sub(1).and_then(|nth| usize::try_from(nth).ok());
     let text = nth.and_then(|nth| ARENA_BACKENDS.get(nth)?.split_once(": "));
@@ -208,7 +207,7 @@ mod tests {
             let (name, reason) = backend_of(nth);
             let number = backend_number(name, reason);
             assert_eq!((number, format!("{name}: {reason}")), (nth, text.to_owned()));
-            // The texts are written to JSON without escapes.
+            // These texts are copied to JSON without escapes.
             assert!(!text.contains(['"', '\\']) && text.is_ascii(), "{text}");
         }
         assert_eq!(backend_number("signal", "another"), 0);
@@ -270,7 +269,7 @@ mod tests {
 
     #[test]
     fn times_of_faults_are_added_up() {
-        // Two faults, of 3 and 5 us, are in the buckets below 4.1 and 8.2 us.
+        // The two faults of 3 and 5 us lie in the buckets below 4.1 and 8.2 us.
         let words = std::array::from_fn(|nth| match nth {
             12 | 13 => 1,
             36 => 8000,

@@ -1,12 +1,13 @@
-//! The shared memory in which each process of a group publishes its figures; see `layout`.
+//! The shared memory in which each process of a group publishes its figures. The module `layout`
+//! defines the words of this memory.
 //!
 //! ```text
 //!   slot:  | process | held | evictable | parent | pool, blocks: see `inherited` | waits | ... |
 //!   process: 0 if the slot is free, `CLEARED` while the slot is being freed
 //! ```
-//! The slots are authoritative (zm-L4). Only the process whose number is in a slot publishes the
-//! memory that it holds there. No sum is stored, because a killed process could leave the sum
-//! wrong. Readers add up all slots that were ever used.
+//! The slots are authoritative (zm-L4). In the slot with its process ID, each process publishes how
+//! much memory it holds. No sum is stored, because a killed process could leave the sum wrong.
+//! Readers add up all slots that were ever used.
 
 use crate::figures::Figures;
 use crate::inherited::Shares;
@@ -34,7 +35,7 @@ impl ProcessGroup {
     /// Returns the group whose shared memory is `words`. The memory must contain zeros before the
     /// first process calls this function. `space` identifies the PID namespace of this process.
     /// Returns `None` if the memory is too small, holds no group, or belongs to processes of
-    /// another namespace.
+    /// another PID namespace.
     pub fn of(words: &'static [AtomicU64], space: u64) -> Option<Self> {
         let is = |word: &AtomicU64, value: u64| {
             let before = word.compare_exchange(0, value, AcqRel, Acquire);
@@ -46,14 +47,14 @@ impl ProcessGroup {
         (is(magic, MAGIC) && is(own_space, space)).then_some(group)
     }
 
-    /// Returns the maximum number of bytes that all processes together held when a process added
+    /// Returns the maximum number of bytes that all processes held together when a process added
     /// them up.
     pub fn held_max(&self) -> u64 {
         self.head().peak.load(Relaxed)
     }
 
-    /// Returns whether the last process that checked found that the processes hold more than the
-    /// limit minus its reserve.
+    /// Returns the result of the last check in any process: whether the processes hold more than
+    /// the limit minus its reserve.
     pub fn is_short(&self) -> bool {
         self.head().is_short.load(Relaxed) != 0
     }
@@ -63,26 +64,26 @@ impl ProcessGroup {
         self.head().is_short
     }
 
-    /// Asks a process to fill no block in place. Returns whether the process has agreed, or `None`
-    /// if the group has no process `process` that accepts requests.
+    /// Asks a process to fill no block in place. Returns whether the process has agreed. Returns
+    /// `None` if `process` is not in the group or accepts no requests.
     pub fn ask_peer(&self, process: u64) -> Option<bool> {
         self.peers_of(process)?.ask_to_agree()
     }
 
-    /// Returns which part of its memory a process keeps resident at a debugger's request, or `None`
-    /// if the process accepts no requests, is outside the group, or is confined.
+    /// Returns which memory a process keeps resident at a debugger's request. Returns `None` if the
+    /// process accepts no requests, is outside the group, or is confined.
     pub fn kept(&self, process: u64) -> Option<Kept> {
         self.peers_of(process)?.kept()
     }
 
-    /// Ensures that [`kept`](Self::kept) does not return [`Kept::All`] until the process has acted
-    /// on the next [`Request::Stay`].
+    /// Clears a previous [`Kept::All`]. The function [`kept`](Self::kept) returns [`Kept::All`]
+    /// again only after the process has acted on the next [`Request::Stay`].
     pub fn begin_keeping(&self, process: u64) {
         self.peers_of(process).inspect(|peers| peers.set(WHOLE, false));
     }
 
-    /// Sends a request to a thread of a process by a signal, if the process accepts requests and no
-    /// other process is sending a request.
+    /// Sends a request to a thread of a process by a signal. Does nothing if the process accepts no
+    /// requests, or if another process is sending a request.
     pub fn ask(&self, process: u64, thread: u64, request: Request) {
         self.peers_of(process).inspect(|peers| peers.send(process, thread, request));
     }
@@ -99,23 +100,23 @@ impl ProcessGroup {
         Slot::of(&self.slots[nth])
     }
 
-    /// Returns the numbers of the slots that were ever used.
+    /// Returns the indexes of the slots that were ever used.
     pub(crate) fn in_use(&self) -> Range<usize> {
         0..(self.head().used.load(Acquire) as usize).min(self.slots.len())
     }
 
-    /// Returns the number of each process's slot, and the number of the process.
+    /// Returns the index of each process's slot, and the process ID.
     pub(crate) fn processes(&self) -> impl Iterator<Item = (usize, u64)> {
         let numbered = self.in_use().map(|nth| (nth, self.slot(nth).process.load(Acquire)));
         numbered.filter(|(_, process)| !matches!(*process, 0 | CLEARED))
     }
 
-    /// Returns the number of the slot of a process.
+    /// Returns the index of the slot of a process.
     pub(crate) fn find(&self, process: u64) -> Option<usize> {
         self.in_use().find(|nth| self.slot(*nth).process.load(Acquire) == process)
     }
 
-    /// Publishes the statistics of the process in slot `nth`, in the slot's row.
+    /// Publishes the figures of the process in slot `nth`, in the row of the slot.
     pub(crate) fn show(&self, nth: usize, figures: &Figures) {
         let row = &self.rows[nth];
         let words = row.iter().zip(figures.words()).skip(1);
@@ -123,7 +124,7 @@ impl ProcessGroup {
         row[0].store(figures.process, Release);
     }
 
-    /// Returns the last statistics in the row of slot `nth`, or zeros if none were published.
+    /// Returns the last figures in the row of slot `nth`, or zeros if none were published.
     pub(crate) fn said(&self, nth: usize) -> Figures {
         Figures::of_words(&self.rows[nth].each_ref().map(|word| word.load(Acquire)))
     }
@@ -134,8 +135,8 @@ impl ProcessGroup {
         self.counted(nth).0
     }
 
-    /// Returns the number of bytes that count for the process in slot `nth`, and how many of these
-    /// bytes could be evicted.
+    /// Returns the number of bytes that count for the process in slot `nth`, and the number of
+    /// evictable bytes among them.
     pub(crate) fn counted(&self, nth: usize) -> (u64, u64) {
         let Slot { held, evictable, shared, .. } = self.slot(nth);
         let (held, evictable) =
@@ -143,8 +144,8 @@ impl ProcessGroup {
         (held + shared_bytes(shared.load(Relaxed)), evictable)
     }
 
-    /// Returns the numbers of bytes that the process in slot `nth` shares with its parent, and that
-    /// count for the parent.
+    /// Returns the numbers of bytes that the process in slot `nth` shares with its parent. Shared
+    /// bytes count for the parent.
     pub(crate) fn shares(&self, nth: usize) -> Shares {
         let parent = (self.slot(nth).parent.load(Relaxed) as usize).wrapping_sub(1);
         if parent >= self.slots.len() {
@@ -155,16 +156,16 @@ impl ProcessGroup {
         Shares::of(&Slot::of(&words[0]), &Slot::of(&words[1]))
     }
 
-    /// Returns the number of the parent's slot plus 1 if the process in slot `nth` shares memory
-    /// with its parent, or else 0.
+    /// Returns the index of the parent's slot plus 1 if the process in slot `nth` shares memory
+    /// with its parent, else 0.
     pub(crate) fn parent(&self, nth: usize) -> u64 {
         let Slot { process, parent, .. } = self.slot(nth);
         if process.load(Relaxed) == 0 { 0 } else { parent.load(Relaxed) }
     }
 
-    /// Takes a slot for a process, and returns the number of the slot. This is the slot that the
-    /// process used before it executed its program, or a free slot, preferably one without figures
-    /// of an ended process.
+    /// Takes a slot for a process, and returns the slot's index. If the process used a slot before
+    /// it executed its program, takes that slot. Otherwise takes a free slot, preferably one
+    /// without figures of an ended process.
     pub(crate) fn take(&self, process: u64) -> Option<usize> {
         let free = |nth: &usize| {
             let word = self.slot(*nth).process;
@@ -184,8 +185,8 @@ impl ProcessGroup {
         Some(nth)
     }
 
-    /// Frees the slot of a process that ends by itself. The figures remain in the row unless the
-    /// process has reported them.
+    /// Frees the slot of a process that ends by itself. Keeps the figures in the row if the process
+    /// has not reported them.
     pub(crate) fn leave(&self, nth: usize, process: u64, is_reported: bool) {
         if !is_reported {
             self.slot(nth).end.store(UNREPORTED, Relaxed);
@@ -193,12 +194,12 @@ impl ProcessGroup {
         self.free(nth, process, is_reported);
     }
 
-    /// Frees the slot of a process. The figures remain in the row unless the process has reported
+    /// Frees the slot of a process. Keeps the figures in the row if the process has not reported
     /// them.
     pub(crate) fn free(&self, nth: usize, process: u64, is_reported: bool) {
         let slot = self.slot(nth);
-        // The slot is first marked as `CLEARED`, because a late caller must not clear words that
-        // the next process has written.
+        // The slot is marked as `CLEARED` first. Otherwise a late caller could clear words that the
+        // next process has written.
         if slot.process.compare_exchange(process, CLEARED, AcqRel, Acquire).is_ok() {
             slot.hush();
             slot.shared.store(0, Relaxed);
@@ -209,15 +210,16 @@ impl ProcessGroup {
         }
     }
 
-    /// Frees the slots of processes that have ended without a report. Their figures remain.
+    /// Frees the slots of processes that have ended without a report, and keeps their figures.
     pub(crate) fn clear_gone(&self) {
         for (nth, process) in self.processes().filter(|(_, process)| is_gone(*process)) {
             self.free(nth, process, false);
         }
     }
 
-    /// Frees the slots of processes that have ended, unless a process of the group did so less than
-    /// `LOOK_TIME` ago. `now` is in milliseconds. Returns whether this call checked the slots.
+    /// Frees the slots of ended processes, if no process of the group did so within the last
+    /// `LOOK_TIME`. `now` is in milliseconds. Returns whether this call searched for ended
+    /// processes.
     pub(crate) fn clear_gone_at(&self, now: u64) -> bool {
         let before = self.head().looked.load(Relaxed);
         let is_due = before.saturating_add(LOOK_TIME) <= now || now < before;

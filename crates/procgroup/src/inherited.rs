@@ -1,5 +1,6 @@
-//! Memory that a child shares with its parent and that counts for the parent alone: pages of the
-//! pool (zm-L15), and closed blocks, whose accesses fault (zm-L16).
+//! Memory that a child shares with its parent, and that counts only for the parent. The shared
+//! memory consists of pages of the pool (zm-L15) and of closed blocks (zm-L16). An access to a
+//! closed block faults.
 //!
 //! ```text
 //!   fork:        parent  | 100 pages          |    holds 100
@@ -12,15 +13,15 @@
 //!   inherited = `whole` + the parent's `changed`, both at the fork - own changes since the fork
 //!   shared    = inherited - the parent's `changed` now; at most the memory that the parent holds
 //! ```
-//! A parent that has ended or is about to execute a program holds nothing, so nothing is shared
-//! with it. A page of the pool changes if an object is stored in free room of the page. A page
-//! whose objects are all freed is released.
+//! A parent that has ended or is about to execute a program shares no memory. Storing an object in
+//! free room of a page of the pool changes the page. Freeing all objects of a page releases the
+//! page.
 
 use crate::layout::{Part, Slot};
 use crate::policy::{LIFE, WEIGHT};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// The numbers of bytes that a child shares with its parent.
+/// The numbers of bytes in the pool and in blocks that a child shares with its parent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Shares {
     pub(crate) pool: u64,
@@ -28,12 +29,12 @@ pub(crate) struct Shares {
 }
 
 impl Shares {
-    /// Returns the numbers of shared bytes, computed from the words of both processes' slots.
+    /// Returns the numbers of shared bytes, computed from the slots of the child and the parent.
     pub(crate) fn of(child: &Slot<'_, u64>, parent: &Slot<'_, u64>) -> Self {
         let shared = |of: &Part<'_, u64>, with: &Part<'_, u64>| {
             match of.inherited.wrapping_sub(*with.changed) {
                 shared if shared < LIFE => shared.min(*parent.held),
-                // All shared memory has changed, or another process uses the parent's slot.
+                // Either all shared memory has changed, or another process uses the parent's slot.
                 _ => 0,
             }
         };
@@ -43,9 +44,9 @@ impl Shares {
         }
     }
 
-    /// Returns the number of bytes that count for a process that has `all` bytes, and how many of
-    /// these could be evicted. `evictable` of the `all` bytes could be evicted, including shared
-    /// blocks. The pool can't be evicted.
+    /// Returns the number of bytes that count for a process, and the number of evictable bytes
+    /// among them. The process has `all` bytes, and `evictable` of them are evictable, including
+    /// shared blocks. The pool is not evictable.
     pub(crate) fn counted(self, all: u64, evictable: u64) -> (u64, u64) {
         let stays = all.saturating_sub(evictable).saturating_sub(self.pool);
         let held = all.saturating_sub(self.pool + self.blocks);
@@ -53,7 +54,7 @@ impl Shares {
     }
 }
 
-/// Publishes in `slot` that its process inherited memory from the process in slot `parent`.
+/// Publishes in `slot` that the slot's process inherited memory from the process in slot `parent`.
 /// `inherited` contains the words `inherited` of the pool and of the blocks.
 pub(crate) fn set_parent(slot: &Slot<'_>, parent: usize, inherited: [u64; 2]) {
     slot.pool_inherited.store(inherited[0], Relaxed);
@@ -61,18 +62,18 @@ pub(crate) fn set_parent(slot: &Slot<'_>, parent: usize, inherited: [u64; 2]) {
     slot.parent.store(parent as u64 + 1, Relaxed);
 }
 
-/// This process's numbers for one kind of memory (pool or blocks), part of which a child would
-/// share.
+/// This process's counts for one kind of memory, the pool or blocks. A child would share part of
+/// that memory.
 #[derive(Debug, Default)]
 pub(crate) struct Said {
     pub(crate) whole: AtomicU64,
-    /// The bytes that have changed since the process began.
+    /// The number of bytes that have changed since the process began.
     pub(crate) changed: AtomicU64,
-    /// The difference between the slot's number `changed` and the field `changed` above.
+    /// The value of the slot's word `changed` minus the field `changed`.
     pub(crate) life: AtomicU64,
 }
 
-/// The counts of inherited memory: of the compressed pool, and of resident blocks.
+/// The counts of memory that a child may inherit: the compressed pool, and resident blocks.
 #[derive(Debug, Default)]
 pub(crate) struct Sharing {
     pub(crate) pool: Said,
@@ -80,8 +81,8 @@ pub(crate) struct Sharing {
 }
 
 impl Said {
-    /// Returns the word `inherited` of a child that is forked now. In a process that was just
-    /// forked, returns the word of this process.
+    /// Returns the word `inherited` for a child that this process forks now. After a fork, this
+    /// function returns the child's own word.
     fn inherited(&self) -> u64 {
         let said = self.life.load(Relaxed).wrapping_add(self.changed.load(Relaxed));
         self.whole.load(Relaxed).wrapping_add(said)
@@ -93,25 +94,24 @@ impl Said {
     }
 }
 
-/// Publishes that `bytes` bytes of the memory that the process shares with its parent or children
-/// have changed.
+/// Publishes that `bytes` bytes have changed in the memory that the process shares with its parent
+/// or children.
 fn change(part: &Part<'_>, bytes: u64) {
     part.changed.fetch_add(bytes, Relaxed);
     part.inherited.fetch_sub(bytes, Relaxed);
 }
 
 impl Sharing {
-    /// Prepares the words of `slot` for this process, so that it shares no memory with relatives of
-    /// the slot's previous process.
+    /// Prepares the words of `slot` for this process. The process then shares no memory with
+    /// relatives of the slot's previous process.
     pub(crate) fn begin(&self, slot: &Slot<'_>) {
         slot.parent.store(0, Relaxed);
         self.pool.begin(&slot.pool());
         self.blocks.begin(&slot.blocks());
     }
 
-    /// Records that the pool's pages have `pages` bytes, that no object uses `room` of these bytes,
-    /// and that objects of `gone` bytes were freed or moved until now. Publishes the change in
-    /// `slot`.
+    /// Records the state of the pool: its pages have `pages` bytes, `room` of these bytes are free,
+    /// and objects of `gone` bytes were freed or moved until now. Publishes the change in `slot`.
     pub(crate) fn note_pool(&self, slot: Option<Slot<'_>>, pages: u64, room: u64, gone: u64) {
         self.pool.whole.store(pages.saturating_sub(WEIGHT * room), Relaxed);
         let changed = gone.saturating_mul(WEIGHT);
@@ -120,7 +120,7 @@ impl Sharing {
         slot.inspect(|slot| change(&slot.pool(), more));
     }
 
-    /// Records that blocks of `bytes` bytes were closed, so that the next fork will share them.
+    /// Records that blocks of `bytes` bytes were closed, so that the next fork shares these blocks.
     pub(crate) fn add_blocks(&self, bytes: u64) {
         self.blocks.whole.fetch_add(bytes, Relaxed);
     }
@@ -132,8 +132,8 @@ impl Sharing {
         slot.inspect(|slot| change(&slot.blocks(), bytes));
     }
 
-    /// Returns the words `inherited` (pool, blocks) of a child that is forked now. In a process
-    /// that was just forked, returns the words of this process.
+    /// Returns the words `inherited` of the pool and of the blocks for a child that this process
+    /// forks now. After a fork, this function returns the child's own words.
     pub(crate) fn inherited(&self) -> [u64; 2] {
         [self.pool.inherited(), self.blocks.inherited()]
     }

@@ -6,10 +6,11 @@
 //!   ProcessGroup:  | head | a slot for each process | a row of figures for each process |
 //!                       '-> a copy -> GroupSnapshot, in a process outside of the group
 //! ```
-//! A process evicts only its own blocks. It adds up the memory that all processes hold, and can ask
-//! another process to evict, to fill absent memory, or to keep its memory resident.
+//! A process evicts only its own blocks. Each process adds up the memory that all processes hold. A
+//! process can ask another process to evict blocks, to fill evicted memory, or to keep its memory
+//! resident.
 //!
-//! The rules (zm-L4 ...) are in `docs/design/procgroup.md`.
+//! `docs/design/procgroup.md` contains the rules (zm-L4 ...).
 
 mod figures;
 mod group;

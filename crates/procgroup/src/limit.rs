@@ -1,12 +1,13 @@
-//! The limit that several processes share. Each process adds up the bytes that all processes hold,
-//! and evicts its own blocks.
+//! The limit that the processes of a group share. Each process adds up the bytes that all processes
+//! hold, and evicts its own blocks.
 //!
 //! ```text
 //!   this process: 0 ---- floor ------------- share ------------------------ what it holds
 //!                        | evicted if it needs room      | evicted if any process needs room    |
 //! ```
-//! A process may keep resident blocks up to its floor, whatever other processes hold, so that it
-//! can run. So each process adds at most one floor to the excess over the limit (zm-L5).
+//! A process may keep resident blocks up to its floor, so that it can run whatever the other
+//! processes hold. Each process therefore adds at most one floor to the excess over the limit
+//! (zm-L5).
 
 use crate::inherited::set_parent;
 use crate::member::GroupMember;
@@ -49,7 +50,7 @@ impl SharedLimit for GroupMember {
     fn check(&self, own: &Usage, more: u64) -> Sum {
         let (mut all, limit) = (self.sum(own), own.limit);
         let is_short = all.held + more + own.reserve > limit;
-        // `note_short` may have freed slots of ended processes, so the sum is computed again.
+        // `note_short` may have freed slots of ended processes, so the memory is added up again.
         if note_short(self, is_short, limit) {
             all = self.sum(own);
         }
@@ -87,8 +88,8 @@ impl SharedLimit for GroupMember {
     }
 
     fn is_measurement_due(&self) -> bool {
-        // The program writes blocks that were opened ahead without a fault. So the kernel may soon
-        // count memory that it did not count at the last measurement.
+        // The program can write blocks that were opened ahead, and no fault reports these writes.
+        // So the kernel's count may soon exceed the count of the last measurement.
         let every = if self.beside.load(Relaxed) < 0 { SAMPLE_OPENED } else { SAMPLE };
         let passed = milliseconds().saturating_sub(self.measured.load(Relaxed));
         self.samples.fetch_add(1, Relaxed).is_multiple_of(every) || passed >= SAMPLE_TIME
@@ -106,11 +107,10 @@ impl SharedLimit for GroupMember {
     }
 
     fn begin_child(&self) {
-        // Another thread of the parent may have set this flag, because it was about to execute a
-        // program.
+        // Another thread of the parent may have set this flag before an `execve`.
         self.is_executing.store(false, Relaxed);
-        // A child in another PID namespace, and its children, take no slot, because their numbers
-        // would be ambiguous.
+        // A child in another PID namespace takes no slot, because its process ID would be
+        // ambiguous. Children of the child take no slot either.
         let may_ask = self.slot.is_taken() && !page::is_confined();
         if may_ask && rustix::process::getppid().is_none() {
             self.is_foreign.store(true, Relaxed);
@@ -163,7 +163,6 @@ impl SharedLimit for GroupMember {
     }
 }
 
-/// Returns the share of this process: the memory that it may hold while it needs room.
 pub(crate) fn share(own: &GroupMember, limit: u64) -> Share {
     Share::of(own.group(), own.slot.nth(), limit, milliseconds())
 }
@@ -173,16 +172,16 @@ pub(crate) fn note_wanted(own: &GroupMember) {
     own.slot.any().inspect(|slot| slot.wanted.store(milliseconds(), Relaxed));
 }
 
-/// Records `all`, the bytes of anonymous memory of this process. The pager counts `counted` bytes.
-/// `all` includes them, except the `tables` bytes of tables.
+/// Records the number of bytes of anonymous memory of this process: `all`. The pager counts
+/// `counted` bytes. `all` includes the counted bytes, except the `tables` bytes of tables.
 pub(crate) fn note_all(own: &GroupMember, all: u64, counted: u64, tables: u64) {
     own.beside.store((all + tables) as i64 - counted as i64, Relaxed);
     own.measured.store(milliseconds(), Relaxed);
 }
 
-/// Publishes `is_short`: whether the processes hold more than the limit minus its reserve. If they
-/// do, frees the slots of processes that have ended, and pokes one waiting process that holds more
-/// than its share. Returns whether this call checked the slots for ended processes.
+/// Publishes `is_short`: whether the processes hold more than the limit minus its reserve. If so,
+/// frees the slots of ended processes, and pokes one waiting process that holds more than its
+/// share. Returns whether this call searched for ended processes.
 pub(crate) fn note_short(own: &GroupMember, is_short: bool, limit: u64) -> bool {
     let word = own.group().head().is_short;
     if word.load(Relaxed) != u64::from(is_short) {

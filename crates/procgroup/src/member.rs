@@ -1,5 +1,5 @@
-//! A process in its group: the numbers that the process publishes, the figures that it takes over
-//! from the program that it executed before, and its part in the protocols of `peers` and `waits`.
+//! A process in its group: the numbers that the process publishes, the figures from before its last
+//! `execve`, and its part in the protocols of `peers` and `waits`.
 
 use crate::figures::Figures;
 use crate::group::ProcessGroup;
@@ -27,7 +27,7 @@ pub struct GroupMember {
     pub(crate) is_executing: AtomicBool,
     /// The figures of this process from before it executed its program.
     before: Figures,
-    /// Whether the process is in another PID namespace than the group.
+    /// Whether the PID namespaces of the process and of the group differ.
     pub(crate) is_foreign: AtomicBool,
     pub(crate) sharing: Sharing,
     /// The number of bytes by which the unevictable memory of all processes exceeds the limit,
@@ -37,14 +37,14 @@ pub struct GroupMember {
     pub(crate) large: AtomicU64,
     /// Whether this process has mapped shared memory.
     maps_shared: AtomicBool,
-    /// The bytes that this process could not evict when it last found that the limit can't be kept,
-    /// in the order of `Unevictable`.
+    /// The numbers of bytes that this process could not evict when it last found that the limit
+    /// can't be kept, in the order of `Unevictable`.
     pub(crate) unevictable: [AtomicU64; 4],
 }
 
 impl GroupMember {
-    /// Makes this process a member of `group`, in a slot of its own. If no slot is free, this
-    /// process counts the memory of the others, but the others don't count its memory.
+    /// Makes this process a member of `group` and takes a slot. If no slot is free, this process
+    /// counts the memory of the other processes, but they do not count the memory of this process.
     pub fn new(group: ProcessGroup) -> Self {
         let mut member = GroupMember::without_slot(group);
         member.slot.take(&member.sharing);
@@ -77,44 +77,44 @@ impl GroupMember {
         &self.slot.group
     }
 
-    /// Frees the slot. The figures of the process remain in the slot's row unless `is_reported` is
-    /// set.
+    /// Frees the slot. If `is_reported` is false, keeps the figures of the process in the slot's
+    /// row.
     pub fn leave(&self, is_reported: bool) {
         self.slot.leave(is_reported);
     }
 
-    /// Returns the number of bytes that count for this process, whose pager counts `counted` bytes.
-    /// Bytes that count for its parent are excluded.
+    /// Returns the number of bytes that count for this process. The pager of this process counts
+    /// `counted` bytes. Bytes that count for its parent are excluded.
     pub(crate) fn held(&self, counted: u64) -> u64 {
         self.slot.shares().counted(self.process_bytes(counted), 0).0 + self.slot.shared_bytes()
     }
 
-    /// Returns the figures of `arena`, the arena of this process, and the number of bytes that
+    /// Returns the figures of `arena`, the arena of this process, with the number of bytes that
     /// count for this process in its group.
     pub fn figures(&self, arena: &Arena) -> Figures {
         let (in_tree, tree_held) = (self.slot.is_taken().into(), self.held(arena.usage().held));
         Figures { in_tree, tree_held, ..Figures::of(&arena.stats()) }
     }
 
-    /// Returns `figures` joined with the figures of this process from before it executed its
-    /// program.
+    /// Adds to `figures` the figures of this process from before it executed its program.
     pub fn with_before(&self, figures: Figures) -> Figures {
         self.before().map(|before| figures.after(before)).unwrap_or(figures)
     }
 
-    /// Returns this process's figures from before it executed its program, or `None` in a child.
+    /// Returns this process's figures from before it executed its program. Returns `None` in a
+    /// child.
     pub(crate) fn before(&self) -> Option<&Figures> {
         let process = self.slot.process.load(Relaxed);
         (self.slot.is_taken() && self.before.process == process).then_some(&self.before)
     }
 
-    /// Returns whether the kernel's coarse clock has advanced since this function was last called.
+    /// Returns whether the kernel's coarse clock has advanced since the last call of this function.
     pub fn is_show_due(&self) -> bool {
         let now = milliseconds();
         self.shown.load(Relaxed) != now && self.shown.swap(now, Relaxed) != now
     }
 
-    /// Publishes the statistics of this process.
+    /// Publishes the figures of this process.
     pub fn show(&self, figures: &Figures) {
         let (nth, process) = (self.slot.nth(), self.slot.process.load(Relaxed));
         if self.slot.kept().is_some() {
@@ -137,8 +137,8 @@ impl GroupMember {
     }
 
     /// Publishes that this process holds no memory, because it is about to execute a program. Other
-    /// threads may still run until then. The new program adds its own figures to `done`. If `done`
-    /// is `None`, undoes the publication after `execve` failed.
+    /// threads may run until `execve`. The new program adds its own figures to `done`. If `done` is
+    /// `None`, `execve` has failed, and the function undoes the publication.
     pub(crate) fn set_executing(&self, done: Option<&Figures>) {
         let Some(slot) = self.slot.own() else { return };
         self.is_executing.store(done.is_some(), Relaxed);
@@ -159,8 +159,8 @@ impl GroupMember {
         self.slot.own().inspect(|slot| _ = slot.shared.fetch_or(MAPS, Relaxed));
     }
 
-    /// Publishes again that this process maps shared memory, if it does. A child maps the shared
-    /// memory of its parent. A process whose `execve` failed still maps its own.
+    /// If this process maps shared memory, publishes this again. A child maps the shared memory of
+    /// its parent. A process whose `execve` failed still maps its own shared memory.
     pub(crate) fn begin_shared(&self) {
         if self.maps_shared.load(Relaxed) {
             self.maps_shared();
@@ -175,13 +175,13 @@ impl GroupMember {
         }
     }
 
-    /// Publishes that this thread is about to wait, so that other processes may poke it.
+    /// Publishes that this thread is about to wait. Other processes may then poke the thread.
     pub fn waits(&self) {
         self.slot.own().inspect(waits::begin);
     }
 
-    /// Ends the wait that [`waits`](Self::waits) began. When the function returns, a signal that
-    /// another process was sending to this thread has arrived.
+    /// Ends the wait that [`waits`](Self::waits) began. If another process was sending a signal to
+    /// this thread, the signal has arrived when the function returns.
     pub fn waited(&self) {
         self.slot.any().inspect(waits::end);
     }
@@ -195,14 +195,15 @@ impl GroupMember {
         self.own_peers().inspect(|peers| peers.set(HEARS, true));
     }
 
-    /// Publishes that this process fills no block in place, as [`ask_peer`](ProcessGroup::ask_peer)
-    /// requests. The caller guarantees that no thread of this process is filling a block in place.
+    /// Publishes that this process fills no block in place, as requested by
+    /// [`ask_peer`](ProcessGroup::ask_peer). The caller guarantees that no thread of this process
+    /// is filling a block in place.
     pub fn agree(&self) {
         self.own_peers().inspect(|peers| _ = peers.set_heard(AGREED));
     }
 
     /// Stops evictions until [`evict_again`](Self::evict_again), because a debugger reads the
-    /// memory of this process. When this returns, no other thread evicts. The calling thread must
+    /// memory of this process. After the return, no other thread evicts. The calling thread must
     /// hold no lock of `arena`, the arena of this process.
     pub fn keep_all(&self, arena: &Arena) {
         self.own_peers().inspect(|peers| _ = peers.set_heard(KEEPS));
@@ -232,7 +233,7 @@ impl GroupMember {
         self.has(WHOLE)
     }
 
-    /// Returns whether a bit of this process's word of `peers` is set.
+    /// Returns whether a bit is set in this process's word `peers`.
     pub(crate) fn has(&self, bit: u64) -> bool {
         self.slot.any().is_some_and(|slot| Peers::of(&slot).has(bit))
     }

@@ -1,4 +1,4 @@
-//! Messages, each of which only one process of a group reports.
+//! Messages to the user. Only one process of a group reports each message.
 
 use crate::group::ProcessGroup;
 use crate::layout::name_of;
@@ -8,30 +8,30 @@ use crate::sums::largest;
 use std::sync::atomic::Ordering::Relaxed;
 use zmem::Arena;
 
-/// The bits of three messages: the limit can't be kept, a working set is larger than the limit, and
-/// a process is traced.
+/// The bits of three messages: the limit can't be kept; a working set is larger than the limit; a
+/// process is traced.
 pub(crate) const OVER_LIMIT: u64 = 1;
 const LACKING: u64 = 2;
 const TRACED: u64 = 4;
-/// The bit for the message that the limit was exceeded for a time.
+/// The bit of the message that the limit was temporarily exceeded.
 const EXCEEDED: u64 = 8;
 
-/// The facts about a limit that was exceeded for a time, although enough memory could be evicted.
+/// Describes a limit that was temporarily exceeded although enough memory could be evicted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exceeded {
-    /// The largest number of bytes that all processes together held.
+    /// The maximum number of bytes that all processes held together.
     pub held: u64,
-    /// The process that held the largest part of these bytes.
+    /// The ID of the process that held the largest part of `held`.
     pub process: u64,
-    /// The name of the program of `process`.
+    /// The name of the program that `process` executes.
     pub name: String,
-    /// The number of these bytes that `process` held.
+    /// The number of bytes that `process` held.
     pub most: u64,
 }
 
 impl Exceeded {
-    /// Records that all processes hold `held` bytes, if that is much more than the limit. The
-    /// caller has just read the kernel's count of this process's memory.
+    /// Records that all processes together hold `held` bytes, if that is much more than the limit.
+    /// The caller has just read the kernel's count of this process's memory.
     pub(crate) fn note(group: &ProcessGroup, held: u64, limit: u64) {
         let head = group.head();
         let is_most = held > limit.saturating_add(limit / EXCEEDED_SHARE)
@@ -46,10 +46,9 @@ impl Exceeded {
         }
     }
 
-    /// Returns the facts about a limit that was exceeded. Returns `None` if the limit was not
-    /// exceeded, if the parent of this process is in the group and will report it, or if `may_say`
-    /// returns false. Also returns `None` if this message, or the message that the limit can't be
-    /// kept, was already reported.
+    /// Returns the description of an excess that was recorded and not reported yet. Returns `None`
+    /// if `may_say` returns false, or if the parent of this process is in the group and will report
+    /// the excess. Also returns `None` after the message that the limit can't be kept.
     pub fn take(own: &GroupMember, may_say: impl FnOnce() -> bool) -> Option<Self> {
         let (group, head) = (own.group(), own.group().head());
         let held = head.exceeded.load(Relaxed);
@@ -72,9 +71,9 @@ impl Exceeded {
     }
 }
 
-/// If faults have taken half of the time for 10 s, returns the number of bytes of blocks that only
-/// a larger limit would keep resident. The number is returned once, to one process of the group for
-/// which `may_say` returns true. `arena` is the arena of this process.
+/// Returns the number of bytes of blocks that only a larger limit would keep resident, if faults
+/// have taken half of the time for 10 s. The number is returned once, to one process of the group
+/// for which `may_say` returns true. `arena` is the arena of this process.
 pub fn take_lacking(
     own: &GroupMember,
     arena: &Arena,

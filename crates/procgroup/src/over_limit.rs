@@ -7,21 +7,20 @@ use crate::sums::largest;
 use std::sync::atomic::Ordering::Relaxed;
 use zmem::{Arena, SharedLimit, Usage};
 
-/// The numbers of bytes of a process that can't be evicted, by kind: compressed data with the
-/// memory that manages them, resident blocks, shared memory, and private memory that the pager does
-/// not manage.
+/// The numbers of bytes that a process can't evict, by kind: compressed data with the memory that
+/// manages them, resident blocks, shared memory, and private memory that the pager does not manage.
 pub(crate) type Unevictable = [u64; 4];
 
-/// The facts about a limit that can't be kept.
+/// Describes a limit that can't be kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OverLimit {
-    /// The number of bytes that can't be evicted, in all processes together.
+    /// The number of bytes that the processes together can't evict.
     pub stays: u64,
-    /// The process that holds the largest part of these bytes.
+    /// The ID of the process that holds the largest part of `stays`.
     pub process: u64,
-    /// The number of these bytes that `process` holds.
+    /// The number of unevictable bytes that `process` holds.
     pub most: u64,
-    /// Whether `process` is the caller's process.
+    /// Whether `process` is the ID of the calling process.
     pub is_own: bool,
     /// Whether `process` is still in the group.
     pub is_there: bool,
@@ -42,8 +41,8 @@ impl OverLimit {
         }
     }
 
-    /// Returns the facts about a limit that can't be kept. Returns `None` if no process found that
-    /// the limit can't be kept, if `may_say` returns false, or if the facts were already reported.
+    /// Returns the recorded description of a limit that can't be kept. Returns `None` if nothing
+    /// was recorded, if `may_say` returns false, or if the message was already reported.
     pub fn take(own: &GroupMember, may_say: impl FnOnce(&Self) -> bool) -> Option<Self> {
         let (group, head) = (own.group(), own.group().head());
         let stays = head.over_limit.load(Relaxed);
@@ -67,26 +66,26 @@ impl OverLimit {
 pub struct Holdings {
     /// Compressed data, and the memory that manages them.
     pub compressed: u64,
-    /// The part of `compressed` that is stored uncompressed, because compression does not make it
+    /// The part of `compressed` that is stored uncompressed, because compression would not make it
     /// smaller.
     pub incompressible: u64,
-    /// Blocks that are resident because system calls or locks pin them.
+    /// Blocks that system calls or locks pin in memory.
     pub pinned: u64,
     /// Other resident blocks: the floor of the process, blocks whose eviction frees nothing, and
-    /// blocks that were pinned for calls which have returned.
+    /// blocks that were pinned for calls that have returned.
     pub resident: u64,
     /// Blocks that stay resident because a debugger reads them.
     pub debugged: u64,
     /// Shared memory.
     pub shared: u64,
-    /// Private memory that is outside the arena, or inside it but not managed.
+    /// Private memory that the pager does not manage, outside or inside the arena.
     pub unmanaged: u64,
 }
 
 impl Holdings {
-    /// Returns the memory that this process could not evict when it found that the limit can't be
-    /// kept. If this process has not found this, returns the memory that it can't evict now.
-    /// `arena` is the arena of this process.
+    /// Returns the memory that this process could not evict when it last found that the limit can't
+    /// be kept. Without a record, returns the memory that the process can't evict now. `arena` is
+    /// the arena of this process.
     pub fn of(own: &GroupMember, arena: &Arena) -> Self {
         // Another thread may be storing these words, so they may belong to different records.
         let recorded = own.unevictable.each_ref().map(|word| word.load(Relaxed));
@@ -116,7 +115,7 @@ impl Holdings {
 
 /// Returns the memory that this process holds now and can't evict.
 pub(crate) fn unevictable(own: &GroupMember, usage: &Usage) -> Unevictable {
-    // Blocks that were opened and not written use no memory yet.
+    // Blocks that were opened and not yet written use no memory.
     let written = own.process_bytes(usage.resident).min(usage.resident);
     [
         usage.held - usage.resident,

@@ -6,15 +6,14 @@ use crate::layout::{Slot, shared_bytes};
 use crate::process::{own_number, thread_name};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
-/// The value in place of a slot's number if a process has no slot.
+/// Replaces the index of a slot if a process has no slot.
 pub(crate) const NONE: usize = usize::MAX;
 
-/// The slot of this process in its group, if it has one.
 #[derive(Debug)]
 pub(crate) struct OwnSlot {
     pub(crate) group: ProcessGroup,
     pub(crate) process: AtomicU64,
-    /// The number of the slot, or `NONE` if the process has no slot.
+    /// The index of the slot, or `NONE` if the process has no slot.
     pub(crate) nth: AtomicUsize,
 }
 
@@ -24,8 +23,7 @@ impl OwnSlot {
         OwnSlot { group, process: 0.into(), nth: NONE.into() }
     }
 
-    /// Takes a slot for this process, which begins, and prepares the words of `sharing` in the
-    /// slot.
+    /// Takes a slot for this process, and prepares the words of `sharing` in the slot.
     pub(crate) fn take(&self, sharing: &Sharing) {
         let process = own_number();
         self.process.store(process, Relaxed);
@@ -37,8 +35,8 @@ impl OwnSlot {
         self.nth.store(nth.unwrap_or(NONE), Relaxed);
     }
 
-    /// Frees the slot. The figures of the process remain in the slot's row unless `is_reported` is
-    /// set.
+    /// Frees the slot. If `is_reported` is false, keeps the figures of the process in the slot's
+    /// row.
     pub(crate) fn leave(&self, is_reported: bool) {
         // Another thread may free the slot at the same time.
         let nth = self.own().map_or(NONE, |_| self.nth.swap(NONE, Relaxed));
@@ -47,7 +45,7 @@ impl OwnSlot {
         }
     }
 
-    /// Returns the number of the slot, or `NONE`.
+    /// Returns the index of the slot, or `NONE` if the process has no slot.
     pub(crate) fn nth(&self) -> usize {
         self.nth.load(Relaxed)
     }
@@ -62,20 +60,20 @@ impl OwnSlot {
         (nth != NONE).then(|| self.group.slot(nth))
     }
 
-    /// Returns the slot, or `None` in another process that shares this memory, such as a child of
-    /// `vfork`.
+    /// Returns the slot if it belongs to the calling process. Returns `None` in another process
+    /// that shares this memory, such as a child of `vfork`.
     pub(crate) fn own(&self) -> Option<Slot<'_>> {
         self.any().filter(|_| self.process.load(Relaxed) == own_number())
     }
 
-    /// Returns the slot, unless another process freed it because this process seemed to have ended.
-    /// A process seems to have ended if its first thread has ended.
+    /// Returns the slot, or `None` if another process has freed it. A process frees the slot of
+    /// another process whose first thread has ended.
     pub(crate) fn kept(&self) -> Option<Slot<'_>> {
         self.any().filter(|slot| slot.process.load(Relaxed) == self.process.load(Relaxed))
     }
 
-    /// Returns the numbers of bytes that this process shares with its parent, and that count for
-    /// the parent.
+    /// Returns the numbers of bytes that this process shares with its parent. Shared bytes count
+    /// for the parent.
     pub(crate) fn shares(&self) -> Shares {
         let nth = self.nth();
         if nth == NONE { Shares::default() } else { self.group.shares(nth) }

@@ -6,8 +6,9 @@
 //!                   '---- `deafen`, before the process executes a program <--------'
 //! ```
 //! A process whose memory another process reads fills no block in place, because the reader could
-//! see a partly filled block (zm-L17). The reader sets ASKED in the slot of that process, and waits
-//! until that process has agreed. All blocks that the process was filling are then complete.
+//! see a partly filled block (zm-L17). The reader sets ASKED in the slot of the read process, and
+//! waits until the read process has agreed. All blocks that the read process was filling are then
+//! complete.
 //!
 //! A process whose memory a debugger of the group reads keeps all of its memory resident (zm-L19):
 //!
@@ -17,9 +18,9 @@
 //!         '---- the debugger has left ----- KEEPS, WHOLE <------------------------------------'
 //! ```
 //!
-//! The request is a signal, which would kill a program that has no handler yet. So a process that
-//! is about to execute a program stops accepting requests (clears HEARS), and waits until any
-//! signal that is being sent to it has arrived.
+//! The request is a signal, and the signal would kill a program that has no handler yet. So a
+//! process clears HEARS before it executes a program, and thereby accepts no more requests. The
+//! process then waits until a signal that is being sent has arrived.
 
 use crate::layout::Slot;
 use crate::request::{Request, await_sent};
@@ -34,7 +35,7 @@ pub(crate) const WHOLE: u64 = 32;
 /// The bit of a process whose filter of system calls forbids the calls that keep memory resident.
 pub(crate) const CONFINED: u64 = 64;
 
-/// The part of its memory that a process keeps resident because a debugger asked for it.
+/// Which memory a process keeps resident because a debugger asked for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kept {
     /// The process may evict any block.
@@ -45,7 +46,7 @@ pub enum Kept {
     All,
 }
 
-/// The bits by which a process and processes that access its memory cooperate.
+/// The bits by which a process cooperates with processes that access its memory.
 #[derive(Debug)]
 pub(crate) struct Peers<'a>(&'a AtomicU64);
 
@@ -58,7 +59,7 @@ impl<'a> Peers<'a> {
         self.0.load(Acquire) & bit != 0
     }
 
-    /// Sets bits if `is_set`, or else clears them.
+    /// Sets bits if `is_set`, else clears them.
     pub(crate) fn set(&self, bits: u64, is_set: bool) {
         let _before = match is_set {
             true => self.0.fetch_or(bits, AcqRel),
@@ -88,9 +89,8 @@ impl<'a> Peers<'a> {
         })
     }
 
-    /// Sends a request by a signal to a thread of the process `process`, to which these bits
-    /// belong. Does nothing if the process accepts no requests, or if another process is sending it
-    /// a request.
+    /// Sends a request by a signal to a thread of `process`, the owner of these bits. Does nothing
+    /// if the process accepts no requests, or if another process is sending a request.
     pub(crate) fn send(&self, process: u64, thread: u64, request: Request) {
         let free = |seen: u64| (seen & (HEARS | SENDING) == HEARS).then_some(seen | SENDING);
         if self.0.fetch_update(AcqRel, Acquire, free).is_ok() {
@@ -99,12 +99,12 @@ impl<'a> Peers<'a> {
         }
     }
 
-    /// Publishes that the process accepts no more requests. When the function returns, a signal
-    /// that was being sent has arrived.
+    /// Publishes that the process accepts no more requests. If another process was sending a
+    /// signal, the signal has arrived when the function returns.
     pub(crate) fn deafen(&self) {
         self.set(HEARS, false);
         await_sent(|| !self.has(SENDING));
-        // The kernel delivers a signal that was sent at the latest when this system call ends.
+        // The kernel delivers a signal that was sent at the latest when this system call returns.
         std::thread::yield_now();
     }
 }

@@ -2,63 +2,64 @@
 
 // Slots
 
-/// The time between two searches for processes that have ended, in milliseconds. A search makes
+/// The minimum time between two searches for ended processes, in milliseconds. A search makes
 /// system calls for each process of the group.
 pub(crate) const LOOK_TIME: u64 = 20;
-/// Figures of ended processes are kept only in this number of slots, the first ones. The reason is
-/// that a sum of the memory held reads all slots up to the last one that was ever used.
+/// The number of slots, from the first slot on, that keep figures of ended processes. A larger
+/// number would slow down sums of held memory, which read all slots up to the last one ever used.
 pub(crate) const KEPT: usize = 128;
-/// The number of bytes that is added to `changed` in a slot when the next process takes the slot.
-/// No process has 2^40 bytes.
+/// The number of bytes that is added to the word `changed` of a slot when the next process takes
+/// the slot. No process has 2^40 bytes.
 pub(crate) const LIFE: u64 = 1 << 40;
-/// The number of times that a thread checks whether another process has sent its signal. After
-/// these checks, that process is treated as killed, because sending takes only one system call.
+/// The number of times that a thread checks whether another process has sent its signal. After this
+/// number of checks, the other process is treated as killed, because sending takes only one system
+/// call.
 pub(crate) const SIGNAL_LOOKS: usize = 100_000;
 
 // The limit
 
-/// The minimum floor in bytes. The floor is the memory that a process keeps resident, whatever the
-/// other processes hold.
+/// The minimum floor in bytes. A process keeps its floor resident, whatever the other processes
+/// hold.
 pub(crate) const FLOOR_MIN: u64 = 1 << 20;
 /// The maximum floor in bytes. N processes may exceed the limit by N floors.
 pub(crate) const FLOOR_MAX: u64 = 16 << 20;
-/// The floor is at most this share (1/8) of the limit, even if that is less than `FLOOR_MIN`.
+/// The floor is at most 1/`FLOOR_SHARE_MAX` of the limit, even if that is less than `FLOOR_MIN`.
 pub(crate) const FLOOR_SHARE_MAX: u64 = 8;
-/// A process is large if it holds at least this share (1/16) of the limit.
+/// A process is large if it holds at least 1/`LARGE_SHARE` of the limit.
 pub(crate) const LARGE_SHARE: u64 = 16;
-/// A group's limit is reported as impossible to keep if unevictable memory exceeds it by more than
-/// this share (1/64) of the limit.
+/// A group reports that its limit can't be kept if unevictable memory exceeds the limit by more
+/// than 1/`OVER_LIMIT_SHARE` of it.
 pub(crate) const OVER_LIMIT_SHARE: u64 = 64;
-/// The limit counts as exceeded if the processes held more than the limit plus this share (1/20) of
-/// it. A smaller excess may be an error of the measurement.
+/// A group reports that its limit was exceeded if the processes held more than the limit plus
+/// 1/`EXCEEDED_SHARE` of it. A smaller excess may be a measurement error.
 pub(crate) const EXCEEDED_SHARE: u64 = 20;
-/// A fork closes no blocks if all processes, including a child that copies all blocks, would hold
-/// at most this share (1/2) of the limit.
+/// A fork closes no blocks if all processes would hold at most 1/`UNCLOSED_SHARE` of the limit.
+/// This sum includes a child that copies all blocks.
 pub(crate) const UNCLOSED_SHARE: u64 = 2;
-/// A process that found no room counts as needing room for this time, in milliseconds.
+/// After a process found no room, it counts as needing room for this time, in milliseconds.
 pub(crate) const WANT_TIME: u64 = 200;
-/// The maximum number of steps in which a share is computed. If more steps would be needed, the
-/// share is inexact.
+/// The maximum number of steps in which a share is computed. After this number of steps, the share
+/// is inexact.
 pub(crate) const STEPS: usize = 8;
 
 // Measurements
 
 /// The number of faults between two measurements of the process's memory.
 pub(crate) const SAMPLE: usize = 256;
-/// The number of faults between two measurements while some open blocks are not yet written.
+/// The number of faults between two measurements while open blocks are not yet written.
 pub(crate) const SAMPLE_OPENED: usize = 4;
-/// A fault measures the process's memory if this time has passed since the last measurement, in
+/// A fault measures the process's memory if the last measurement is older than this time, in
 /// milliseconds. A program that seldom faults may have written many blocks that were opened ahead.
 pub(crate) const SAMPLE_TIME: u64 = 10;
-/// The approximate number of bytes of pages that change for each byte of an object that is stored
-/// between other objects. An object of 1.5 KiB overlaps 1.4 pages of 4 KiB on average. An object of
-/// less than 1 KiB counts as 1 KiB.
+/// An estimate of how many bytes of pages change for each byte of an object stored between other
+/// objects. An object of 1.5 KiB overlaps 1.4 pages of 4 KiB on average. An object of less than 1
+/// KiB counts as 1 KiB.
 pub(crate) const WEIGHT: u64 = 4;
 /// The maximum duration of a walk over the shared memory of all processes, in milliseconds. After
 /// this time, the walking process is treated as killed, and another process may walk.
 pub(crate) const WALK_TIME_MAX: u64 = 60_000;
-/// The minimum time between two walks, in milliseconds.
+/// The minimum time between two walks over shared memory, in milliseconds.
 pub(crate) const WALK_PAUSE: u64 = 250;
-/// Walks take at most 1/`WALK_SHARE` of the time, because the kernel reads the page tables of these
-/// processes.
+/// Walks over shared memory take at most 1/`WALK_SHARE` of the time, because the kernel reads the
+/// page tables of the processes.
 pub(crate) const WALK_SHARE: u64 = 100;

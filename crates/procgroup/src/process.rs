@@ -1,8 +1,8 @@
-//! Facts about processes from the kernel: numbers and names, whether a process has ended, and how
+//! Information from the kernel about processes: IDs, names, whether a process has ended, and how
 //! much shared memory it maps.
 //!
 //! # Safety
-//! The only unsafe call writes to an array of the size that the kernel writes.
+//! The only unsafe call writes 16 bytes to an array of 16 bytes.
 #![allow(unsafe_code)]
 
 use rustix::fs::{CWD, Mode, OFlags, open, readlinkat_raw};
@@ -13,17 +13,17 @@ use std::fmt::Arguments;
 use std::io::Write;
 use zmem::File;
 
-/// Calls `work` with a path, unless the path is longer than 31 bytes. The path is on the stack,
-/// because a signal handler must not allocate.
+/// Calls `work` with a path of at most 31 bytes. Returns `None` for a longer path. The path is on
+/// the stack, because a signal handler must not allocate.
 fn with_path<T>(path: Arguments<'_>, work: impl FnOnce(&CStr) -> T) -> Option<T> {
     let mut bytes = [0; 32];
-    // The last byte stays 0, because it terminates the text.
+    // The last byte stays 0 and terminates the path.
     (&mut bytes[..31]).write_fmt(path).ok()?;
     CStr::from_bytes_until_nul(&bytes).ok().map(work)
 }
 
 /// Returns true if a process does not exist, or has ended and its parent has not waited for it.
-/// Returns false if this process is confined, because a confined process can't check this.
+/// Returns false if this process is confined, because a confined process can't find out.
 pub fn is_gone(process: u64) -> bool {
     if page::is_confined() {
         return false;
@@ -33,18 +33,18 @@ pub fn is_gone(process: u64) -> bool {
     if test_kill_process(number) == Err(Errno::SRCH) {
         return true;
     }
-    // An ended process still exists until its parent waits for it, but has no executable.
+    // An ended process exists until its parent waits for it, but it has no executable.
     let is_without = |path: &CStr| {
         let mut to = [0; 1];
         readlinkat_raw(CWD, path, &mut to).is_err_and(|error| error == Errno::NOENT)
     };
     let has_none = with_path(format_args!("/proc/{process}/exe"), is_without) == Some(true);
-    // If the link of this process is missing as well, /proc is not usable and proves nothing.
+    // If the link of this process is missing too, /proc is not usable and proves nothing.
     has_none && !is_without(c"/proc/self/exe")
 }
 
-/// Returns the proportional share of shared memory of the process `process`, in bytes, if /proc
-/// reports this share (since Linux 5.4).
+/// Returns the process's proportional share of shared memory in bytes. Returns `None` if /proc does
+/// not report this share (before Linux 5.4).
 pub(crate) fn shared_memory(process: u64) -> Option<u64> {
     if page::is_confined() {
         return None;
@@ -60,7 +60,7 @@ pub(crate) fn shared_memory(process: u64) -> Option<u64> {
     line.trim().strip_suffix(" kB")?.parse::<u64>().ok().map(|kib| kib << 10)
 }
 
-/// Returns the name of this thread from the kernel, or zeros if the process is confined.
+/// Returns the kernel's name of this thread, or zeros if the process is confined.
 pub(crate) fn thread_name() -> [u8; 16] {
     let mut name = [0; 16];
     if !page::is_confined() {
@@ -70,7 +70,7 @@ pub(crate) fn thread_name() -> [u8; 16] {
     name
 }
 
-/// Returns the number of this process.
+/// Returns the ID of this process.
 pub(crate) fn own_number() -> u64 {
     rustix::process::getpid().as_raw_nonzero().get() as u64
 }

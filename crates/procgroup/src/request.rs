@@ -1,14 +1,14 @@
-//! The signals by which a process asks another process to make room, to fill absent memory, or to
+//! The signals by which a process asks another process to make room, to fill evicted memory, or to
 //! keep its memory resident.
 //!
-//! A thread announces that it waits (`GroupMember::waits`). Other processes may then send it SIGBUS
-//! with a word that identifies the request. The handler of that signal, which the user of this
-//! crate installs, makes room if the interrupted code permits this. Then the interrupted call
-//! continues.
+//! A thread announces that it waits (`GroupMember::waits`). Other processes may then send SIGBUS to
+//! the thread, with a word that identifies a request. The user of this crate installs the handler
+//! of SIGBUS. The handler makes room if the interrupted code permits this, and then the interrupted
+//! call continues.
 //!
-//! SIGSYS is not used. The kernel keeps only one pending SIGBUS and one pending SIGSYS. So the
-//! SIGSYS of a request would replace the SIGSYS of a dispatched call, and that call would be lost.
-//! If the SIGBUS of a fault is lost, the instruction faults again.
+//! SIGSYS is not used. The kernel keeps only one pending SIGBUS and one pending SIGSYS. The SIGSYS
+//! of a request could replace the SIGSYS of a dispatched call, and that call would be lost. If the
+//! SIGBUS of a fault is lost, the instruction faults again.
 //!
 //! # Safety
 //! `Queued` has the layout of `siginfo_t` for a queued signal: the sender's process ID and user ID,
@@ -18,23 +18,22 @@
 use crate::policy::SIGNAL_LOOKS;
 use crate::process::own_number;
 
-/// The word of a request to make room.
+/// The word that identifies a request to make room.
 const ROOM: u64 = u64::from_le_bytes(*b"uzrmpoke");
-/// The error numbers that identify the other requests. The word of `MEMORY` is an address, the word
-/// of `STAY` identifies a debugger, and the word of `LOOK` is 0.
+/// The error numbers that identify requests other than `ROOM`. The word of `MEMORY` is an address,
+/// the word of `STAY` identifies a debugger, and the word of `LOOK` is 0.
 const MEMORY: i32 = 0x757a;
 const STAY: i32 = 0x757b;
 const LOOK: i32 = 0x757c;
 
-/// A request that a signal carries.
+/// A request that a signal carries to a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request {
-    /// Evict blocks, to make room for other processes.
+    /// Evict blocks to make room for other processes.
     Room,
-    /// Fill the memory at this address, because another process is about to read or write it.
+    /// Fill the memory at this address. Another process is about to read or write the memory.
     Memory(usize),
-    /// Make all memory resident, and keep all of it resident for the debugger that the word
-    /// identifies.
+    /// Make all memory resident, and keep it resident for the debugger that the word identifies.
     Stay(u64),
     /// Check whether the debugger for which memory stayed resident has left.
     Look,
@@ -43,7 +42,7 @@ pub enum Request {
 impl Request {
     /// Returns the request that a signal encodes, or `None` if the signal is not a request.
     pub fn of(info: &libc::siginfo_t) -> Option<Self> {
-        // SAFETY: both types have the same size, and any bytes are valid numbers.
+        // SAFETY: the types have equal sizes, and any bytes are valid numbers.
         let queued = unsafe { &*(&raw const *info).cast::<Queued>() };
         let is_queued = queued.signal == libc::SIGBUS && queued.code == libc::SI_QUEUE;
         match (is_queued, queued.errno, queued.word) {
@@ -55,8 +54,8 @@ impl Request {
         }
     }
 
-    /// Sends the request to a thread of a process. Nothing is sent if this process is confined, or
-    /// if the other process belongs to another user, because the kernel then refuses the signal.
+    /// Sends the request to a thread of a process. Sends nothing if this process is confined. The
+    /// kernel refuses the signal if the other process belongs to another user.
     pub(crate) fn send(self, process: i32, thread: i32) {
         if page::is_confined() {
             return;
@@ -104,8 +103,8 @@ struct Queued {
 
 const _: () = assert!(size_of::<Queued>() == size_of::<libc::siginfo_t>());
 
-/// Waits until `is_sent` returns true, because another process has sent its signal, or until that
-/// process seems to have been killed.
+/// Waits until `is_sent` returns true, that is until another process has sent its signal. Gives up
+/// if that process seems to have been killed.
 pub(crate) fn await_sent(is_sent: impl Fn() -> bool) {
     for _ in 0..SIGNAL_LOOKS {
         if is_sent() {

@@ -1,10 +1,10 @@
-//! Shared memory (shm, memfd, System V), which no process can evict and which counts once in a
-//! group (zm-L18).
+//! Shared memory (shm, memfd, System V). No process can evict shared memory, and it counts once in
+//! a group (zm-L18).
 //!
-//! Each process is charged for its proportional share of the pages, as the kernel computes it. The
+//! Each process is charged for its proportional share of the pages, as computed by the kernel. The
 //! share changes when other processes map the pages, even while the charged process waits. So one
-//! process measures the shares of all processes of the group that map shared memory. The
-//! measurement is rare, because the kernel walks over the page tables of these processes.
+//! process measures the shares of all processes of the group that map shared memory. Measurements
+//! are rare, because the kernel then walks over the page tables of these processes.
 
 use crate::group::ProcessGroup;
 use crate::layout::MAPS;
@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 use zmem::milliseconds;
 
-/// Measures the shared memory of all processes of the group, if the next measurement is due. Opens
+/// Measures the shared memory of all processes of the group if the next measurement is due. Opens
 /// files in /proc.
 pub(crate) fn weigh(group: &ProcessGroup) {
     let (word, now) = (group.head().shared_next, milliseconds());
@@ -29,14 +29,14 @@ pub(crate) fn weigh(group: &ProcessGroup) {
     }
 }
 
-/// Measures the shared memory of a process, and stores its bytes in `word`, the word `shared` of
-/// the process's slot.
+/// Measures the shared memory of a process, and stores the number of bytes in `word`, the word
+/// `shared` of the process's slot.
 fn weigh_process(word: &AtomicU64, process: u64) {
     let before = word.load(Relaxed);
     if before & MAPS != 0
         && let Some(bytes) = shared_memory(process)
     {
-        // During the measurement, another process may have taken the slot.
+        // Another process may have taken the slot during the measurement.
         let _cleared = word.compare_exchange(before, bytes | MAPS, Relaxed, Relaxed);
     }
 }

@@ -1,4 +1,4 @@
-//! The shared memory of a group, as read by a process outside the group.
+//! A copy of a group's shared memory, as read by a process outside the group.
 
 use crate::figures::Figures;
 use crate::inherited::Shares;
@@ -7,52 +7,53 @@ use crate::layout::{
     name_of, shared_bytes,
 };
 
-/// The presence of a process in its group.
+/// Whether a process has a slot in its group, or how the process ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Presence {
-    /// The process has a slot. It may have been killed since it wrote to the slot.
+    /// The process has a slot. A killed process keeps its slot for a while.
     #[default]
     Present,
-    /// The process has a slot, and was about to execute a program, or to continue without the
-    /// runtime.
+    /// The process has a slot. The process was about to execute a program, or to continue without
+    /// the runtime.
     Executes,
-    /// The process ended by itself, and could not report its figures.
+    /// The process ended by itself, but could not report its figures.
     Unreported,
-    /// Another process found that the process had ended without a report, as if killed by a signal.
+    /// The process ended without a report, as if killed by a signal. Another process found this
+    /// out.
     Killed,
 }
 
-/// A process of a group, as the shared memory describes it.
+/// A process of a group, as described by the shared memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProcessSnapshot {
-    /// The name of the process's program when the process began, at most 15 bytes; empty if
-    /// unknown.
+    /// The name of the process's program when the process joined the group. The name has at most 15
+    /// bytes, and is empty if unknown.
     pub name: String,
     /// Whether the process has a slot, or how it ended.
     pub presence: Presence,
     /// The last figures that the process published. A process that has just begun has no figures
-    /// yet; after `execve` the figures of the previous program are included.
+    /// yet. After `execve`, the figures of the previous program are included.
     pub figures: Figures,
 }
 
 /// The figures of the processes of a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupSnapshot {
-    /// The inode in /proc of the processes' PID namespace; 0 before the first process joins.
+    /// The inode in /proc of the processes' PID namespace, or 0 before the first process joins.
     pub space: u64,
-    /// The maximum number of bytes that all processes together held.
+    /// The maximum number of bytes that all processes held together.
     pub held_max: u64,
     /// Whether the processes hold more than the limit minus its reserve.
     pub is_short: bool,
-    /// Processes that have a slot, and processes that ended without a report.
+    /// The processes that have a slot, and the processes that ended without a report.
     pub processes: Vec<ProcessSnapshot>,
 }
 
 impl GroupSnapshot {
-    /// The number of bytes of a group's shared memory, which has slots for 510 processes.
+    /// The size of a group's shared memory in bytes, with slots for 510 processes.
     pub const BYTES: usize = size_of::<u64>() * (HEAD + SLOTS * (SLOT + ROW));
 
-    /// Reads a copy of a group's memory. Returns `None` if the copy is not of a group, or is of a
+    /// Reads a copy of a group's memory. Returns `None` if the copy belongs to no group, or to a
     /// group of another version. Any process may have written to the memory, so the numbers can
     /// have any values.
     pub fn of(copy: &[u8]) -> Option<Self> {
@@ -72,7 +73,7 @@ impl GroupSnapshot {
                 let presence = match *slot.end {
                     0 => Presence::Killed,
                     UNREPORTED => Presence::Unreported,
-                    // The program that was executed reports the figures.
+                    // The executed program reports the figures.
                     _ => return None,
                 };
                 return (row.process != 0).then_some(ProcessSnapshot {
@@ -81,7 +82,7 @@ impl GroupSnapshot {
                     figures: row,
                 });
             }
-            // The row may belong to the process that used the slot before.
+            // The row may belong to the previous process of the slot.
             let said = Some(row).filter(|row| row.process == *slot.process);
             let parent = slots.get((*slot.parent as usize).wrapping_sub(1)).map(Slot::of);
             let shares = parent.map(|parent| Shares::of(&slot, &parent)).unwrap_or_default();

@@ -1,6 +1,6 @@
-//! The memory that the processes of a group hold together, and the share of each process. The share
-//! is the memory that a process may hold so that all processes that need more may hold the same
-//! amount (zm-L6).
+//! Adds up the memory that the processes of a group hold, and computes each process's share of the
+//! limit. A process may hold its share while it needs room. All processes that need more memory get
+//! equal shares (zm-L6).
 //!
 //! ```text
 //!   limit: | a | b | c: share      | d: share      |    a and b hold less, and need no more
@@ -11,24 +11,24 @@ use crate::policy::{STEPS, WANT_TIME};
 use std::sync::atomic::Ordering::Relaxed;
 use zmem::Sum;
 
-/// The memory that a process may hold while it needs room.
+/// The memory that a process may hold while it needs room to fill blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Share {
     pub(crate) bytes: u64,
-    /// Whether another process holds more than `bytes`.
+    /// Whether another process holds more than `bytes` bytes.
     pub(crate) is_passed: bool,
 }
 
 impl Share {
-    /// Returns the share of the process in slot `own`, which needs room. Processes that hold less
-    /// than the share and need no room keep their memory. The other processes divide the rest of
-    /// the limit. `now` is in milliseconds.
+    /// Returns the share of the process in slot `own`, which needs room. A process that holds less
+    /// than the share and needs no room keeps its memory. The other processes divide the remaining
+    /// limit equally. `now` is in milliseconds.
     pub(crate) fn of(group: &ProcessGroup, own: usize, limit: u64, now: u64) -> Self {
         let mut share = Share::default();
         for _ in 0..STEPS {
             let next = share.next(group, own, limit, now);
-            // A larger share never lowers the number of processes that hold less, so the share is
-            // found when a step does not raise it.
+            // If the share grows, the number of processes that hold less than the share can only
+            // grow too. So the computation ends when a step does not raise the share.
             let is_found = next.bytes <= share.bytes;
             share = next;
             if is_found {
@@ -38,12 +38,13 @@ impl Share {
         share
     }
 
-    /// Returns the next approximation: the limit, minus the memory of processes that hold at most
-    /// this share and need no room, divided by the number of the other processes.
+    /// Returns the next approximation of the share. Subtracts from the limit the memory of
+    /// processes that hold at most the current share and need no room. Divides the difference by
+    /// the number of the other processes.
     fn next(self, group: &ProcessGroup, own: usize, limit: u64, now: u64) -> Self {
         let (mut rest, mut sharers, mut is_passed) = (limit, 1, false);
         for nth in group.in_use().filter(|nth| *nth != own) {
-            // A free slot counts as a process that holds no memory and needs no room.
+            // A process in a free slot would hold no memory and need no room.
             let held = group.held(nth);
             is_passed |= held > self.bytes;
             if held > self.bytes || wants(group, nth, now) {
@@ -56,14 +57,15 @@ impl Share {
     }
 }
 
-/// Returns whether the process in slot `nth` found no room less than `WANT_TIME` ago.
+/// Returns whether the process in slot `nth` found no room within the last `WANT_TIME`
+/// milliseconds.
 pub(crate) fn wants(group: &ProcessGroup, nth: usize, now: u64) -> bool {
     let wanted = group.slot(nth).wanted.load(Relaxed);
     wanted <= now && now - wanted < WANT_TIME
 }
 
-/// Returns the sum over the processes in all slots except `own`. A process with at least `much`
-/// bytes is large.
+/// Returns the sum over all processes except the one in slot `own`. A process is large if it holds
+/// at least `much` bytes.
 pub(crate) fn sum_but(group: &ProcessGroup, own: usize, much: u64) -> Sum {
     let mut sum = Sum::default();
     for (nth, _) in group.processes().filter(|(nth, _)| *nth != own) {
@@ -75,9 +77,9 @@ pub(crate) fn sum_but(group: &ProcessGroup, own: usize, much: u64) -> Sum {
     sum
 }
 
-/// Returns the slot and the number of the process for which `bytes` returns the largest value, and
-/// this value. `bytes` is called with the number of bytes that count for a process, and the number
-/// of evictable bytes among them.
+/// Returns the slot and the process ID for which `bytes` returns the largest value, and that value.
+/// `bytes` receives the number of bytes that count for a process, and the number of evictable bytes
+/// among them.
 pub(crate) fn largest(
     group: &ProcessGroup,
     bytes: impl Fn((u64, u64)) -> u64,

@@ -1,4 +1,4 @@
-//! Tests the slots of processes that begin, execute programs, and end in any way.
+//! Tests the slots of processes that start, execute programs, or end in any way.
 
 use crate::figures::Figures;
 use crate::inherited::{Sharing, set_parent};
@@ -18,17 +18,15 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use zmem::{Relatives, SharedLimit, Sum, Usage};
 
-/// Returns shared memory for `slots` slots.
 fn words(slots: usize) -> &'static [AtomicU64] {
     static ALL: Mutex<Vec<&[AtomicU64]>> = Mutex::new(Vec::new());
     let count = HEAD + slots * (SLOT + ROW);
     let words = Vec::leak((0..count).map(|_| AtomicU64::new(0)).collect());
-    // The memory is never freed, so it must stay reachable for a leak check.
+    // A leak check must find the memory reachable, because the memory is never freed.
     ALL.lock().unwrap().push(words);
     words
 }
 
-/// Returns a copy of a group's memory.
 fn copy(words: &[AtomicU64]) -> Vec<u8> {
     words.iter().flat_map(|word| word.load(Relaxed).to_ne_bytes()).collect()
 }
@@ -37,7 +35,7 @@ fn group(slots: usize) -> ProcessGroup {
     ProcessGroup::of(words(slots), 7).unwrap()
 }
 
-/// A process that waits until it is killed, which happens at the latest when this value is dropped.
+/// A child process that waits until it is killed. Dropping this value kills the process.
 struct Waiting(Child);
 
 impl Waiting {
@@ -77,7 +75,7 @@ fn publish(member: &GroupMember, held: u64, evictable: u64) {
     member.publish(&usage(held, evictable));
 }
 
-/// Returns the sum over all processes, in which a process with at least `large` bytes is large.
+/// Returns the sum over all processes. A process is large if it holds at least `large` bytes.
 fn sum(member: &GroupMember, held: u64, evictable: u64, large: u64) -> Sum {
     member.sum(&Usage { limit: 16 * large, ..usage(held, evictable) })
 }
@@ -103,8 +101,8 @@ fn what_processes_hold_is_added_up() {
     assert_eq!(sum(&own, 3000, 1000, 10), expected);
     assert_eq!(sum(&members[1], 200, 100, 10), expected);
     assert_eq!(group.held_max(), 3210);
-    // Memory that only the kernel counts is added, and memory that only the pager counts is
-    // subtracted.
+    // The sum includes memory that only the kernel counts, and excludes memory that only the pager
+    // counts.
     note_all(&own, 5000, 3000, 100);
     assert_eq!(sum(&own, 3000, 0, 0).held, 5310);
     note_all(&own, 500, 3000, 100);
@@ -113,8 +111,8 @@ fn what_processes_hold_is_added_up() {
     assert_eq!(sum(&members[0], 10, 5, 1), Sum { held: 210, evictable: 105, large: 2 });
 }
 
-/// A process that holds little keeps its memory if it needs no room. If it needs room, it divides
-/// the rest of the limit with the other processes.
+/// A process that holds little memory and needs no room keeps its memory. A process that needs room
+/// divides the remaining limit with the others.
 #[test]
 fn a_limit_is_divided_among_those_who_want_more() {
     let (group, others) = (group(8), [waiting(), waiting(), waiting()]);
@@ -127,12 +125,13 @@ fn a_limit_is_divided_among_those_who_want_more() {
     assert_eq!(limit::share(&own, 1600), share(1600 - 160 - 700, false));
     note_wanted(&members[1]);
     assert_eq!(limit::share(&own, 1000), share((1000 - 100) / 3, true));
-    // A process that has left its slot needs no room; nor does one whose `wanted` is in the future.
+    // A process that has left its slot needs no room. A process whose `wanted` lies in the future
+    // needs no room either.
     group.leave(members[1].slot.nth(), others[1].number(), true);
     assert_eq!(limit::share(&own, 1000), share((1000 - 100) / 2, true));
     group.slot(members[0].slot.nth()).wanted.store(u64::MAX, Relaxed);
     assert_eq!(limit::share(&own, 1000), share((1000 - 100) / 2, true));
-    // The other processes may hold more than the limit.
+    // The other processes together may hold more than the limit.
     assert_eq!(limit::share(&own, 10), share(10 / 3, true));
     assert_eq!(limit::share(&own, 0).bytes, 0);
 }
@@ -154,14 +153,14 @@ fn a_program_goes_on_from_what_its_process_did_before() {
     let first = GroupMember::new(group);
     assert_eq!(first.before(), None);
     first.set_executing(Some(&Figures { evicted: 5, held: 7, ..Figures::default() }));
-    // The first `execve` failed. Then another thread called `execve`.
+    // The first `execve` failed, and then another thread called `execve`.
     first.set_executing(None);
     first.set_executing(Some(&Figures { evicted: 6, held: 9, ..Figures::default() }));
     let next = GroupMember::new(group);
     let expected = Figures { process: own_number(), evicted: 6, ..Figures::default() };
     assert_eq!(next.before(), Some(&expected));
-    // The figures belong neither to a process with another number, such as a child, nor to a later
-    // process with the same number.
+    // The figures do not belong to a process with another ID, such as a child. The figures also do
+    // not belong to a later process with the same ID.
     next.slot.process.fetch_add(1, Relaxed);
     assert_eq!(next.before(), None);
     next.slot.process.fetch_sub(1, Relaxed);
@@ -180,14 +179,14 @@ fn what_the_dead_held_is_free() {
     group.clear_gone();
     assert_eq!(sum(&own, 0, 0, 0).held, 1020);
     killed.kill();
-    // A killed process exists until its parent waits for it, but holds nothing after its end.
+    // A killed process exists until its parent waits for it, but it holds no memory.
     let is_free = || {
         group.clear_gone();
         sum(&own, 0, 0, 0).held == 20
     };
     testkit::wait::until("what it held is free", is_free);
     drop(killed);
-    // The next process takes the slot of the killed one.
+    // The next process takes the slot of the killed process.
     let next = waiting();
     publish(&member(group, &next), 5, 0);
     assert_eq!((sum(&own, 0, 0, 0).held, group.in_use()), (25, 0..3));
@@ -220,7 +219,8 @@ fn child(parent: &GroupMember, process: &Waiting) -> GroupMember {
 fn a_pool_that_a_child_shares_counts_once() {
     let (group, others) = (group(8), [waiting(), waiting()]);
     let own = GroupMember::new(group);
-    // Objects freed before the fork do not affect a child. Free room in pages counts as changed.
+    // Objects that were freed before the fork do not affect a child. Free room in pages counts as
+    // changed memory.
     own.note_pool(1000, 0, 700);
     own.note_pool(1040, 10, 800);
     publish(&own, 1500, 0);
@@ -229,23 +229,24 @@ fn a_pool_that_a_child_shares_counts_once() {
     publish(&two, 1500, 0);
     let held = || sum(&own, 1500, 0, 0).held;
     assert_eq!(held(), 1500 + 500 + 500);
-    // A child frees an object, so the object's pages may be released or written to.
+    // A child frees an object. The object's pages may then be released or written to.
     one.note_pool(1040, 30, 820);
     assert_eq!((held(), one.held(1500)), (1500 + 580 + 500, 580));
     two.note_pool(1140, 30, 820);
     publish(&two, 1600, 0);
     assert_eq!(held(), 1500 + 580 + 680);
-    // Pages that changed in the parent are no longer shared with either child.
+    // Pages that the parent has changed are no longer shared with its children.
     own.note_pool(1000, 0, 810);
     assert_eq!(held(), 1500 + 620 + 720);
-    // A grandchild shares memory with its parent, which also holds memory that it does not share.
+    // A grandchild shares memory with its parent. The grandchild's parent also holds memory that is
+    // not shared.
     let third = waiting();
     let grandchild = child(&one, &third);
     publish(&grandchild, 1500, 0);
     assert_eq!(held(), 1500 + 620 + 720 + (1500 - 920));
     group.leave(one.slot.nth(), others[0].number(), true);
     assert_eq!(held(), 1500 + 720 + 1500);
-    // When the parent executes a program, the shared memory counts for each child.
+    // After the parent has executed a program, the shared memory counts for each child.
     own.set_executing(Some(&Figures::default()));
     assert_eq!(sum_but(&group, NONE, 0).held, 1600 + 1500);
     // The `execve` failed, so the parent still has its pool.
@@ -277,29 +278,30 @@ fn blocks_that_a_child_shares_count_once_until_they_are_touched() {
     let [one, two] = others.each_ref().map(|process| child(&own, process));
     [&one, &two].into_iter().for_each(|child| publish(child, 5000, 3000));
     let sum = || sum(&own, 5000, 3000, 0);
-    // Only blocks can be evicted.
+    // Only blocks are evictable.
     assert_eq!((sum().held, sum().evictable), (5000 + 1000 + 1000, 3000));
     assert_eq!((borrowed(&one), borrowed(&own)), (3000, 0));
     assert_eq!((lent(&own), lent(&one)), ((3000, false), (0, false)));
-    // A child touches some blocks and then has its own copies of them; the parent and the other
-    // child still share these blocks.
+    // A child touches shared blocks and gets its own copies. The parent and the other child still
+    // share these blocks.
     one.leave_blocks(500);
     assert_eq!((sum().held, sum().evictable), (5000 + 1500 + 1000, 3500));
     assert_eq!((one.blocks(), borrowed(&one)), (2500, 2500));
-    // The parent touches some blocks, which may differ from the blocks that the child touched.
+    // The parent touches shared blocks. These blocks may differ from the blocks that the child
+    // touched.
     own.leave_blocks(700);
     assert_eq!((sum().held, own.blocks()), (5000 + 2200 + 1700, 2300));
     // Changes of the pool do not affect the blocks.
     own.note_pool(1000, 0, 100_000);
     assert_eq!((sum().held, lent(&own).0), (5000 + 3200 + 2700, 2300));
-    // Blocks that the parent closes again, for another child, are not shared with the first two
-    // children.
+    // The parent closes blocks again for another child. These blocks are not shared with the first
+    // two children.
     own.add_blocks(700);
     let third = waiting();
     let last = child(&own, &third);
     publish(&last, 5000, 3000);
     assert_eq!((sum().held, borrowed(&last)), (5000 + 3200 + 2700 + 1000, 3000));
-    // The number of shared blocks does not fall below zero, however many blocks are touched.
+    // The number of shared blocks never falls below zero.
     note_wanted(&two);
     two.leave_blocks(two.blocks());
     own.leave_blocks(own.blocks());
@@ -319,7 +321,7 @@ fn who_has_never_shared_or_has_more_of_it_than_it_holds_counts_as_it_is() {
     let child = child(&own, &process);
     publish(&child, 100, 0);
     assert_eq!((child.held(100), sum(&own, 9000, 0, 0).held), (0, 9000));
-    // No slot has the number in `parent`.
+    // The word `parent` does not contain the number of a slot.
     group.slot(1).parent.store(u64::MAX, Relaxed);
     assert_eq!(child.held(100), 100);
 }
@@ -338,8 +340,8 @@ fn without_a_slot_a_process_is_by_itself() {
     let own = GroupMember::new(group);
     assert!(!own.slot.is_taken());
     publish(&own, 7, 7);
-    // A process without a slot does not take one later, because a process that begins may need a
-    // slot that becomes free.
+    // A process that found no free slot takes no slot later, because a new process may need a slot
+    // that becomes free.
     drop(processes);
     let next = GroupMember::new(group);
     assert!(next.slot.is_taken());
@@ -370,14 +372,14 @@ fn who_is_about_to_execute_a_program_holds_nothing() {
     assert_eq!(sum_but(&group, NONE, 0).held, 5000);
 }
 
-/// The pager counts blocks that were opened ahead. The kernel counts them only after they are
-/// written, and no fault reports these writes.
+/// The pager counts blocks that were opened ahead. The kernel counts these blocks only after the
+/// program writes them, and no fault reports the writes.
 #[test]
 fn a_process_with_blocks_opened_ahead_is_weighed_often() {
     let own = GroupMember::new(group(2));
     let due = || (0..512).filter(|_| own.is_measurement_due()).count();
     for (all, counted, samples) in [(5000, 5000, 2), (5000, 9000, 128), (9000, 5000, 2)] {
-        // On a busy machine, the calls may take longer than the time after which each one measures.
+        // On a busy machine, the calls may take longer than the interval between measurements.
         let is_so = |_| {
             note_all(&own, all, counted, 0);
             due() == samples
@@ -411,7 +413,7 @@ fn that_the_limit_is_lost_is_said_once() {
     assert_eq!(recorded(), kept);
     let expected = (None, Some((5000, 3000)), None);
     assert_eq!((take(false), take(true), take(true)), expected);
-    // After the report, another note does not change the recorded bytes.
+    // A record after the report does not change the recorded bytes.
     OverLimit::note(&own, 6000, &[0; 4]);
     assert_eq!((take(true), recorded()), (None, kept));
 }
@@ -426,7 +428,7 @@ fn a_limit_that_was_exceeded_is_reported_once_with_the_most_memory() {
         own.note_process(own_bytes, &Usage { limit: 1000, ..usage(own_bytes, 0) });
     };
     let take = |may_say| Exceeded::take(&own, || may_say);
-    // An excess of up to a twentieth of the limit may be an error of the measurement.
+    // An excess of up to a twentieth of the limit may be a measurement error.
     note(500, 550);
     assert_eq!(take(true), None);
     note(600, 500);
@@ -435,7 +437,8 @@ fn a_limit_that_was_exceeded_is_reported_once_with_the_most_memory() {
     assert_eq!(take(false), None);
     let held = Exceeded { held: 1200, process: own_number(), name, most: 900 };
     assert_eq!((take(true), take(true)), (Some(held), None));
-    // The message is reported only once, and not after the message that the limit can't be kept.
+    // The message is reported only once. The message is not reported after the message that the
+    // limit can't be kept.
     note(5000, 300);
     assert_eq!(take(true), None);
     group.head().reported.store(1, Relaxed);
@@ -452,7 +455,7 @@ fn a_limit_that_others_pass_is_lost_until_they_do_not() {
     let (held, resident) = (49 * MIB, 48 * MIB);
     let evictable = resident - floor;
     let usage = Usage { limit, reserve, held, resident, evictable, tables: 0 };
-    // All of this process's memory can be evicted, except 1 MiB and the floor. Both processes are
+    // This process can evict all of its memory except 1 MiB and the floor. Both processes are
     // large.
     assert_eq!(floor, MIB);
     for (stays, half_excess) in [(0, 0), (62, 0), (64, 2), (65, 3), (200, 138), (63, 1), (62, 0)] {
@@ -485,7 +488,7 @@ fn who_waits_is_free_again_though_its_poker_was_killed() {
     let waits = group.slot(0).waits;
     own.waits();
     assert!(waits.load(Relaxed) != 0);
-    // The process holds no more than its share, or nothing that can be evicted, so it is not poked.
+    // The process is not poked, because it holds no more than its share or nothing evictable.
     publish(&own, 100, 50);
     poke_idle(&group, 100);
     publish(&own, 100, 0);
@@ -524,7 +527,7 @@ fn who_reads_a_copy_sees_what_processes_have_said() {
         processes: vec![expected_own.clone(), process(said), new(others[1].number())],
     };
     assert_eq!(seen(), expected);
-    // The next process in the slot does not inherit the figures, and a process that lost its slot
+    // The next process in the slot does not inherit the figures. A process that has lost its slot
     // can't write to the slot's row.
     group.leave(1, others[0].number(), true);
     expected.processes.remove(1);
@@ -534,7 +537,7 @@ fn who_reads_a_copy_sees_what_processes_have_said() {
     let next = member(group, &others[0]);
     expected.processes.insert(1, new(others[0].number()));
     assert_eq!(seen(), expected);
-    // When the process executes a program, its counts remain.
+    // A process keeps its counts when it executes a program.
     let figures = Figures { held: 7, ..figures };
     own.show(&figures);
     let said = seen().processes.remove(0).figures;
@@ -544,8 +547,8 @@ fn who_reads_a_copy_sees_what_processes_have_said() {
     let presence = Presence::Executes;
     expected.processes[0] = ProcessSnapshot { figures, presence, ..expected_own };
     assert_eq!(seen(), expected);
-    // If the program has no runtime, another process frees the slot. The process does not count as
-    // killed.
+    // If the new program has no runtime, another process frees the slot. The process then does not
+    // count as killed.
     group.free(0, own_number(), false);
     expected.processes.remove(0);
     assert_eq!(seen(), expected);
@@ -571,7 +574,7 @@ fn figures_of_a_killed_process_remain_while_other_slots_are_free() {
     };
     let seen = || GroupSnapshot::of(&copy(words)).unwrap().processes;
     assert_eq!(seen(), std::slice::from_ref(&ended));
-    // The counts of a process that could not report them remain, too.
+    // The counts of a process that could not report them remain in the row.
     let own = GroupMember::new(group);
     own.show(&Figures { evicted: 6, ..Figures::default() });
     own.leave(false);
@@ -580,7 +583,7 @@ fn figures_of_a_killed_process_remain_while_other_slots_are_free() {
     assert_eq!(own.slot.nth(), 2);
     own.leave(true);
     group.rows[1][0].store(0, Relaxed);
-    // Other processes take empty slots first, and the slot with these figures last.
+    // Other processes take empty slots first, and take the slot with these figures last.
     let others = [waiting(), waiting(), waiting()];
     let members = [member(group, &others[0]), member(group, &others[1])];
     assert!(seen().contains(&ended));

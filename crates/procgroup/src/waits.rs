@@ -1,5 +1,5 @@
-//! Waiting threads, which other processes may poke by a signal so that the waiting processes evict
-//! memory (zm-L6).
+//! Threads that wait, and that other processes may poke. A poked thread receives a signal and
+//! evicts memory of its process (zm-L6).
 //!
 //! ```text
 //!   word `waits` of a slot: the waiting thread that may be poked, or 0; with `POKING` while it is
@@ -14,8 +14,9 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 
 pub(crate) const POKING: u64 = 1 << 32;
 
-/// Pokes the waiting process that holds the most memory, if it holds more than `share` bytes. Asks
-/// waiting processes that keep their memory resident to check whether their debuggers have left.
+/// Pokes the waiting process that holds the most memory, if that process holds more than `share`
+/// bytes. Asks processes that keep their memory resident, and that wait, to check whether their
+/// debuggers have left.
 pub(crate) fn poke_idle(group: &ProcessGroup, share: u64) {
     let held = |nth: usize| {
         let slot = group.slot(nth);
@@ -29,8 +30,8 @@ pub(crate) fn poke_idle(group: &ProcessGroup, share: u64) {
     most.into_iter().for_each(|(_, nth)| poke(&group.slot(nth), Request::Room));
 }
 
-/// Sends a request by a signal to the waiting thread of a process, if the process waits. The thread
-/// does not continue until the signal has arrived: see [`end`].
+/// Sends a request by a signal to the waiting thread of the slot's process. Does nothing if no
+/// thread waits. [`end`] delays the thread until the signal has arrived.
 fn poke(slot: &Slot<'_>, request: Request) {
     let Slot { process, waits, .. } = slot;
     let thread = waits.load(Relaxed);
@@ -41,14 +42,13 @@ fn poke(slot: &Slot<'_>, request: Request) {
     }
 }
 
-/// Publishes that this thread of the slot's process is about to wait, so that other processes may
-/// poke it.
+/// Publishes that this thread is about to wait. Other processes may then poke the thread.
 pub(crate) fn begin(slot: &Slot<'_>) {
     let _other = slot.waits.compare_exchange(0, own_thread(), AcqRel, Acquire);
 }
 
-/// Ends the wait that [`begin`] began. When the function returns, a signal that another process was
-/// sending to this thread has arrived.
+/// Ends the wait that [`begin`] began. If another process was sending a signal to this thread, the
+/// signal has arrived when the function returns.
 pub(crate) fn end(slot: &Slot<'_>) {
     let waits = slot.waits;
     let thread = waits.load(Relaxed) & !POKING;

@@ -1,7 +1,7 @@
-//! Tests arenas whose limit is shared by a group of processes.
+//! Tests arenas that share one limit in a group of processes.
 //!
 //! # Safety
-//! Each test has its own arena, which only one thread uses.
+//! Each test has its own arena, and only one thread uses the arena.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
 mod support;
@@ -12,13 +12,14 @@ use testkit::arena::defer_stores;
 use testkit::child::in_child;
 use zmem::Options;
 
-/// Open blocks can be written without a fault, so the pager counts them before the kernel does.
+/// The program can write open blocks without a fault, so the pager counts them before the kernel
+/// does.
 #[test]
 fn batches_in_a_group_are_bounded_though_nothing_is_written() {
     let (limit, batch) = (64 * MIB, 64 * 4096);
     let options = Options { limit: Some(limit as u64), ..Options::default() };
     let (arena, _member) = arena(512 * MIB, &options, group());
-    // The step is not a multiple of a batch, so no access continues the previous one.
+    // The step is not a multiple of a batch, so no access is adjacent to the previous access.
     for (nth, at) in arena.addresses().step_by(batch * 3 / 2).enumerate() {
         // SAFETY: the byte is readable and writable, and only this thread uses it.
         unsafe { (at as *mut u8).write_volatile(1) };
@@ -31,8 +32,8 @@ fn batches_in_a_group_are_bounded_though_nothing_is_written() {
     arena.check();
 }
 
-/// In another PID namespace, the child has a number that another process has in the group's
-/// namespace. So the child must not identify itself in the group by that number.
+/// In another PID namespace, the child's process ID may be the ID of a process in the group. So the
+/// child must not use its ID in the group.
 #[test]
 fn a_child_in_another_space_of_numbers_is_in_no_group() {
     let options = Options { limit: Some(8 * MIB as u64), ..Options::default() };

@@ -15,21 +15,20 @@ use std::path::Path;
 
 const PASSED: [c_int; 8] = [SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT];
 
-/// The number that a shell adds to the number of the signal that ended a program.
+/// If a signal ended a program, a shell reports the signal's number plus this value.
 const BY_SIGNAL: i32 = 128;
 
-/// Starts a program and waits for its end. Returns the exit code that reports how the program
-/// ended.
+/// Starts a program and waits for its end. Returns an exit code that reports how the program ended.
 pub(crate) fn run(mut launch: Launch, name: &Path, ignored: u64) -> Result<u8, Refusal> {
-    // A signal that this process ignores stays ignored in this process and in the program. So no
-    // handler is installed for it, because the program would then start with the default action.
+    // A signal that this process ignores has no handler, so the program also ignores the signal. If
+    // a handler were installed, the program would start with the default action.
     let passed = PASSED.iter().filter(|signal| ignored >> (*signal - 1) & 1 == 0);
     let handled = passed.chain([&SIGCHLD]);
     let mut signals = SignalsInfo::<WithOrigin>::new(handled).map_err(Refusal::Handlers)?;
     let child = launch.spawn().map_err(|error| Refusal::of_start(name, &error))?;
     let program = Pid::from_child(&child);
-    // `wait` is called for the program only between signals, so the program's process ID can't
-    // belong to another process when a signal is forwarded.
+    // This loop calls `wait` only between signals. So when a signal is forwarded, the program's
+    // process ID can't belong to another process.
     for came in signals.forever() {
         if came.signal == SIGCHLD {
             match ended(program) {
@@ -51,16 +50,16 @@ pub(crate) fn run(mut launch: Launch, name: &Path, ignored: u64) -> Result<u8, R
 }
 
 /// Returns whether the program has already received the signal. The terminal sends its signals both
-/// to this process and to the program. A signal that the program sends to its process group also
-/// reaches the program itself.
+/// to this process and to the program. A signal that the program sends to its own process group
+/// also reaches the program.
 fn has_it(came: &Origin, program: Pid) -> bool {
     let sender = came.process.map(|process| process.pid);
     came.cause == Cause::Kernel || sender == Some(program.as_raw_nonzero().get())
 }
 
-/// Returns the exit code of a program that has ended. If the program was stopped, this process
-/// stops too, because its shell waits for it. The program continues after SIGCONT is sent to both
-/// processes or to this process alone.
+/// Returns the exit code of the program if the program has ended. If the program was stopped, this
+/// process stops too, because its shell waits for it. The program continues when this process, or
+/// this process and the program, receive SIGCONT.
 fn ended(program: Pid) -> rustix::io::Result<Option<u8>> {
     loop {
         match waitpid(Some(program), WaitOptions::NOHANG | WaitOptions::UNTRACED) {

@@ -1,16 +1,16 @@
-//! The figures of each process of a program, and of all its processes together.
+//! The figures of each process of a program, and the sum of these figures.
 
 use serde::Serialize;
 use serde_json::{Map, Value};
 use std::cmp::max;
 
-/// The report of a process: `procgroup::Figures` as JSON, with the name of the process.
+/// The figures of a process: `procgroup::Figures` as JSON, with the name of the process.
 pub type Line = Map<String, Value>;
 
-/// The field that marks a process that ended without a report, usually killed by a signal.
+/// The field that marks a process that ended without a report. Usually a signal killed the process.
 pub const KILLED: &str = "killed";
 
-/// Figures for which the sum reports the largest value of all processes.
+/// Figures whose value in the sum is the largest value of all processes.
 const LARGEST: [&str; 7] = [
     "limit",
     "block",
@@ -26,18 +26,19 @@ const LARGEST: [&str; 7] = [
 pub struct Figures {
     /// The figures of each process.
     pub processes: Vec<Line>,
-    /// The sum of the processes' figures.
+    /// The figures of all processes together.
     pub sum: Line,
-    /// The maximum number of bytes that all processes held at the same time. Resident pages that
-    /// parents and children share are counted for each process.
+    /// The maximum number of bytes that all processes held at the same time. A resident page that
+    /// several processes share counts for each of them.
     pub tree_held_max: u64,
-    /// Whether running processes hold more than the limit allows.
+    /// Whether the running processes hold more than the limit allows. `None` if the program has
+    /// ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub is_short: Option<bool>,
 }
 
-/// Returns the sum of the processes' figures, with the time per call and the compression ratio of
-/// all processes together.
+/// Returns the figures of all processes together. The time per call and the compression ratio are
+/// computed over all processes.
 pub fn sum_of<'a>(processes: impl IntoIterator<Item = &'a Line>) -> Line {
     let mut sum = Line::new();
     for (name, value) in processes.into_iter().flatten() {
@@ -53,7 +54,7 @@ pub fn sum_of<'a>(processes: impl IntoIterator<Item = &'a Line>) -> Line {
     }
     let of = |name: &str| number(&sum, name) as f64;
     let per_call = (of("calls_us") * 1e3 / of("calls").max(1.0)) as u64;
-    // If nothing was stored, the ratio is null.
+    // The ratio is null if nothing was stored.
     let ratio = (of("stored_max") / of("compressed_max") * 100.0).round() / 100.0;
     sum.insert("call_ns".to_owned(), per_call.into());
     sum.insert("ratio".to_owned(), ratio.into());
@@ -61,22 +62,22 @@ pub fn sum_of<'a>(processes: impl IntoIterator<Item = &'a Line>) -> Line {
 }
 
 impl Figures {
-    /// Returns the figures of processes: the lines that processes wrote when they ended, and the
-    /// lines `unreported` of processes that could not write theirs.
+    /// Returns the figures of processes. `text` holds the lines that processes wrote when they
+    /// ended. `unreported` holds the lines of processes that could not write theirs.
     pub fn parse(text: &str, unreported: Vec<Line>, tree_held_max: u64) -> Self {
-        // A process may have written an incomplete line because the disk was full.
+        // A process may write an incomplete line if the disk is full.
         let lines = text.lines().filter_map(|line| serde_json::from_str(line).ok());
-        // The lines that processes wrote come last, because the sum reports the backend of the last
-        // line.
+        // The sum reports the backend of the last line, so the lines that processes wrote come
+        // last.
         let lines = unreported.into_iter().chain(lines);
         Figures::new(lines.collect(), tree_held_max, None)
     }
 
-    /// Returns the figures of processes.
+    /// Returns the figures `processes` with their sum.
     pub fn new(processes: Vec<Line>, tree_held_max: u64, is_short: Option<bool>) -> Self {
         let sum = sum_of(&processes);
-        // The group's maximum may be too low, because the group's memory is not sampled whenever a
-        // process holds its maximum.
+        // The group's maximum may be too low, because the group's memory is sampled only now and
+        // then. A process may hold its own maximum between two samples.
         let held_max = processes.iter().map(|line| number(line, "held_max")).max().unwrap_or(0);
         let tree_held_max = tree_held_max.max(held_max);
         Figures { processes, sum, tree_held_max, is_short }
@@ -87,19 +88,19 @@ impl Figures {
         number(&self.sum, name)
     }
 
-    /// Returns whether running processes hold more than the limit allows.
+    /// Returns whether the running processes hold more than the limit allows.
     pub fn is_short(&self) -> bool {
         self.is_short == Some(true)
     }
 }
 
-/// Returns the number in the field `name` of a line, or 0 if the line has no such number.
+/// Returns the number in the field `name` of a line, or 0 if the field is missing or is no number.
 pub fn number(line: &Line, name: &str) -> u64 {
     line.get(name).and_then(Value::as_u64).unwrap_or(0)
 }
 
-/// Returns the text in the field `name` of a line, without control characters, which a program may
-/// have written.
+/// Returns the text in the field `name` of a line without control characters. A program may have
+/// written such characters.
 pub fn text(line: &Line, name: &str) -> String {
     let text = line.get(name).and_then(Value::as_str).unwrap_or_default();
     text.replace(char::is_control, "\u{fffd}")
@@ -126,7 +127,7 @@ mod tests {
         let sum = |name: &str| json["sum"][name].as_u64();
         assert_eq!((sum("held_max"), sum("evicted")), (Some(12288), Some(3)));
         assert_eq!((sum("fault_us_99"), sum("limit"), sum("process")), (Some(5), Some(9), None));
-        // The time per call and the ratio are computed from the sums over all processes.
+        // The time per call and the ratio are computed over all processes.
         assert_eq!((sum("call_ns"), &json["sum"]["ratio"]), (Some(2800), &3.0.into()));
         assert_eq!(json.get("is_short"), None);
         assert_eq!(

@@ -13,7 +13,7 @@ const VARIABLE: &str = "UZRAM_HOST";
 pub(crate) fn find() -> Result<PathBuf, Refusal> {
     let places = match env::var_os(VARIABLE).filter(|path| !path.is_empty()) {
         Some(path) => absolute(path).into_iter().collect(),
-        // Without /proc, the message contains paths relative to this link.
+        // Without /proc, the message shows paths relative to this link.
         None => beside(&env::current_exe().unwrap_or_else(|_| "/proc/self/exe".into())),
     };
     let Some(found) = places.iter().find(|path| path.is_file()) else {
@@ -24,7 +24,7 @@ pub(crate) fn find() -> Result<PathBuf, Refusal> {
              build', mount /proc, or name it by the variable {VARIABLE}"
         )));
     };
-    // The path is a part of the settings, which are separated by commas.
+    // The settings contain the path, and a comma separates settings.
     if found.as_os_str().as_bytes().contains(&b',') {
         return Err(Refusal::Failed(format!(
             "'{}' can't be used as the host of programs: a comma is in its path; copy it \
@@ -35,7 +35,7 @@ pub(crate) fn find() -> Result<PathBuf, Refusal> {
     Ok(found.clone())
 }
 
-/// Returns the paths at which the host is searched for, in this order.
+/// Returns the paths where the host may be, in the order of the search.
 fn beside(command: &Path) -> Vec<PathBuf> {
     let dir = command.parent().unwrap_or(Path::new("/"));
     let installed = dir.parent().unwrap_or(dir).join("lib/uzram");

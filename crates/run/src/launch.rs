@@ -1,8 +1,8 @@
-//! Starts a program into which a host is injected. If the system refuses the injection, a host runs
-//! the program.
+//! Starts a program and injects a host. If the system refuses the injection, a host runs the
+//! program instead.
 //!
 //! # Safety
-//! The code between a fork and the execution of a program only makes system calls. The word that
+//! Between a fork and the execution of a program, the code only makes system calls. The word that
 //! encodes a helper is removed from `HELPER` before the word is used.
 #![allow(unsafe_code)]
 
@@ -21,26 +21,26 @@ use std::{
 /// PR_SET_SYSCALL_USER_DISPATCH, since Linux 5.11.
 const SET_DISPATCH: i32 = 59;
 
-/// The error of a command into whose program no host can be injected. `execve` never returns this
+/// The error with which a command fails if no host can be injected. `execve` never returns this
 /// error.
 const REFUSED: i32 = libc::ENOTRECOVERABLE;
 
-/// The helper that injects a host into the next program, encoded as a word; 0 if no helper exists.
+/// The handle of the helper for the next program, encoded as a word, or 0 if no helper exists.
 #[cfg(target_arch = "x86_64")]
 static HELPER: AtomicU64 = AtomicU64::new(0);
 
 /// The commands that start a program.
 #[derive(Debug)]
 pub(crate) struct Launch {
-    /// Executes the program, with a helper that injects a host.
+    /// Executes the program, into which a helper injects a host.
     pub(crate) injected: Option<Command>,
     /// Executes the host, which runs the program.
     pub(crate) hosted: Command,
 }
 
 impl Launch {
-    /// Executes the program in place of this command. Returns the error of the system, because the
-    /// call returns only if it fails.
+    /// Executes the program in place of this command. Returns only if the execution fails, with the
+    /// error of the system.
     pub(crate) fn exec(mut self) -> io::Error {
         let refused = self.injected.as_mut().map(Command::exec);
         dismiss_helper();
@@ -50,7 +50,7 @@ impl Launch {
     /// Starts the program as a child.
     ///
     /// # Errors
-    /// Returns the error of the system.
+    /// Fails with the error of the system.
     pub(crate) fn spawn(&mut self) -> io::Result<Child> {
         match self.injected.as_mut().map(Command::spawn) {
             Some(Err(error)) if is_refused(&error) => self.hosted.spawn(),
@@ -60,12 +60,12 @@ impl Launch {
     }
 }
 
-/// Makes a command inject a host into the program that it executes. If the system refuses the
-/// injection, the command fails with the error REFUSED.
+/// Prepares a command to inject a host into the program that the command executes. If the system
+/// refuses the injection, the command fails with the error REFUSED.
 pub(crate) fn inject_into(command: &mut Command, host: &Path, settings: &OsStr) {
     #[cfg(target_arch = "x86_64")]
     if let (Ok(host), Ok(settings)) = (name(host.as_os_str()), name(settings)) {
-        // SAFETY: `getauxval` only reads a record of the C library.
+        // SAFETY: `getauxval` only reads a copy of the auxiliary vector in the C library.
         let vdso = unsafe { libc::getauxval(libc::AT_SYSINFO_EHDR) } as usize;
         let plan = inject::Plan { host, settings, vdso };
         let inject = move || {
@@ -80,15 +80,15 @@ pub(crate) fn inject_into(command: &mut Command, host: &Path, settings: &OsStr) 
     }
 }
 
-/// Returns whether another `uzram run` dispatches the calls of this process.
+/// Returns whether another `uzram run` dispatches the system calls of this process.
 pub(crate) fn is_dispatched() -> bool {
     // SAFETY: this process has not enabled dispatch itself, so the call ends no dispatch that this
     // process needs.
     unsafe { libc::prctl(SET_DISPATCH, 0, 0, 0, 0) != 0 }
 }
 
-/// Returns whether the system seems to permit the injection of hosts, as far as a process can
-/// determine this in advance.
+/// Returns whether the system permits the injection of hosts, as far as a process can test this in
+/// advance.
 pub(crate) fn may_inject() -> bool {
     #[cfg(target_arch = "x86_64")]
     return inject::is_permitted();
@@ -96,8 +96,8 @@ pub(crate) fn may_inject() -> bool {
     false
 }
 
-/// Returns true if a host should run the program instead, because no host can be injected or a
-/// security module refuses the execution of a traced process.
+/// Returns whether a host should run the program instead. The reason is that no host can be
+/// injected, or that a security module refuses the execution of a traced process.
 fn is_refused(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(REFUSED | libc::EPERM | libc::EACCES))
 }
@@ -107,8 +107,8 @@ fn dismiss_helper() {
     #[cfg(target_arch = "x86_64")]
     match HELPER.swap(0, Relaxed) {
         0 => {}
-        // SAFETY: the word was removed from `HELPER`, so it is used once. The command that owns the
-        // plan still exists.
+        // SAFETY: the word was removed from `HELPER`, so it is used only once. The command that
+        // owns the plan still exists.
         word => drop(unsafe { inject::Helper::from_word(word) }),
     }
 }

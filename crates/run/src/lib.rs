@@ -7,7 +7,7 @@
 //!     watch: child: signals passed on, its end -> stats_file -> Figures
 //!   find: PID -> the file that the processes of a running program share -> Figures
 //! ```
-//! Arguments, tables and exit codes are those of the caller, the command `uzram`.
+//! The caller, the command `uzram`, defines the arguments, the tables and the exit codes.
 
 mod child;
 mod figures;

@@ -3,8 +3,8 @@
 //! ```text
 //!   PID -> /proc/PID/fd: the file that its processes share -> a copy -> figures of each process
 //! ```
-//! The processes that write the file may be hostile, or may have been killed during a write. So the
-//! numbers in the file are only displayed.
+//! The numbers in the file are only displayed. The processes that write the file may be hostile,
+//! and a process may have been killed during a write.
 
 use crate::figures::{Figures, KILLED, Line};
 use crate::refusal::Refusal;
@@ -17,7 +17,7 @@ use std::fs::{metadata, read_dir, read_to_string};
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
 
-/// A running program, which was found by the file that its processes share.
+/// A running program. The file that its processes share identifies the program.
 #[derive(Debug)]
 pub struct Program {
     /// The ID of one of the program's processes, or of the command that started the program.
@@ -37,7 +37,7 @@ impl Program {
         self.now().0
     }
 
-    /// Returns the current figures, and whether the processes are in the same PID namespace as this
+    /// Returns the current figures, and whether the processes belong to the PID namespace of this
     /// process.
     fn now(&self) -> (Figures, bool) {
         let Some(seen) = self.file.seen() else { return (Figures::default(), true) };
@@ -50,8 +50,8 @@ impl Program {
     }
 
     /// Returns the current figures, or `None` after all processes have ended. This process can't
-    /// detect that a process in another PID namespace was killed. So a program of such processes
-    /// counts as ended when the process by which the program was found ends.
+    /// detect that a process in another PID namespace was killed. A program in another PID
+    /// namespace counts as ended when the process by which the program was found ends.
     pub fn look(&mut self) -> Option<Figures> {
         let (figures, is_ours) = self.now();
         let has_any = !figures.processes.is_empty();
@@ -62,8 +62,8 @@ impl Program {
     }
 }
 
-/// Returns the figures of a process, with its current name, or with the name that it published if
-/// the current name is unknown.
+/// Returns the figures of a process with its current name. If the current name is unknown, uses the
+/// name that the process published.
 fn line(seen: &ProcessSnapshot, is_ours: bool) -> Option<Line> {
     let path = format!("/proc/{}/comm", seen.figures.process);
     let name = is_ours.then(|| read_to_string(path).ok()).flatten();
@@ -71,15 +71,15 @@ fn line(seen: &ProcessSnapshot, is_ours: bool) -> Option<Line> {
     named(&seen.figures, &name.escape_debug().to_string())
 }
 
-/// Returns the figures of a process with its name.
+/// Adds the process's name to its figures.
 fn named(figures: &procgroup::Figures, name: &str) -> Option<Line> {
     let mut line: Line = serde_json::from_str(&figures.json()).ok()?;
     line.insert("name".to_owned(), Value::from(name));
     Some(line)
 }
 
-/// Returns the last published figures of processes that have ended without a report: a signal
-/// killed them, or they could not write the report.
+/// Returns the last published figures of each process that ended without a report. A signal killed
+/// the process, or the process could not write its report.
 pub(crate) fn unreported(seen: &GroupSnapshot) -> Vec<Line> {
     let is_killed = |seen: &ProcessSnapshot| match seen.presence {
         Presence::Killed => true,
@@ -104,14 +104,13 @@ fn is_present(seen: &ProcessSnapshot) -> bool {
     matches!(seen.presence, Presence::Present | Presence::Executes)
 }
 
-/// Finds a program by the file that `process` shares with other processes. Several files exist if
-/// one `uzram run` was started within another. Then the innermost file in which the process has a
-/// slot is used. (A program that has replaced an inner `uzram run` has a slot in both files.) If
-/// the process, like the command itself, has a slot in none of the files, the innermost file is
-/// used.
+/// Finds the program of `process` by the shared file. Several shared files exist if one `uzram run`
+/// was started within another. The innermost file in which the process has a slot is used. A
+/// program that has replaced an inner `uzram run` has a slot in two files. If the process has a
+/// slot in no file, like the command `uzram run` itself, the innermost file is used.
 ///
 /// # Errors
-/// Fails with the reason if the program can't be shown.
+/// Fails with the reason why the program can't be shown.
 pub fn find(process: Pid) -> Result<Program, Refusal> {
     let number = process.as_raw_nonzero().get();
     let shown = |why: &dyn std::fmt::Display, remedy: &str| {

@@ -1,5 +1,5 @@
-//! Reasons why a program is not started or its figures can't be read. Each message is one line that
-//! states the object, the reason and the remedy.
+//! The reasons why a program is not started or its figures can't be read. Each message is one line
+//! that names the object, the reason and the remedy.
 
 use std::fmt::Display;
 use std::io::{self, ErrorKind};
@@ -15,7 +15,7 @@ pub enum Refusal {
     /// The program exists, but this user can't execute it.
     #[error("{0}")]
     NotExecutable(String),
-    /// An option is wrong, and would be wrong on any machine.
+    /// An option is invalid on any machine.
     #[error("{0}")]
     Usage(String),
     /// No host can run the program, or a file can't be read or written.
@@ -26,7 +26,7 @@ pub enum Refusal {
     Handlers(io::Error),
 }
 
-/// Returns a path for printing, on one line and without control characters.
+/// Returns a path as one line of text without control characters.
 pub(crate) fn escaped(path: &Path) -> String {
     path.to_string_lossy().escape_debug().to_string()
 }
@@ -46,8 +46,8 @@ impl Refusal {
         ))
     }
 
-    /// Returns the refusal of a script whose interpreter does not exist or can't be executed. The
-    /// exit code is the one that `env` would return for the script itself.
+    /// Returns the refusal of a script whose interpreter does not exist or can't be executed. `env`
+    /// returns the same exit code for such a script.
     pub(crate) fn of_interpreter(script: &Path, interpreter: &Path, error: &io::Error) -> Self {
         let (refusal, remedy): (fn(String) -> Self, _) = match error.kind() {
             ErrorKind::NotFound => (Refusal::NotFound, "install it"),
@@ -60,7 +60,7 @@ impl Refusal {
         ))
     }
 
-    /// Returns the refusal for an error of the system at the start of a program.
+    /// Returns the refusal for a system error at the start of a program.
     pub(crate) fn of_start(program: &Path, error: &io::Error) -> Self {
         match error.kind() {
             ErrorKind::NotFound => Refusal::not_found(program, error),
@@ -68,13 +68,13 @@ impl Refusal {
         }
     }
 
-    /// Returns the refusal for an operation on the file at `path` that failed.
+    /// Returns the refusal for a failed operation on the file at `path`.
     pub(crate) fn of_file(path: &Path, what: &str, why: impl Display, remedy: &str) -> Self {
         Refusal::Failed(format!("'{}' {what}: {why}; {remedy}", escaped(path)))
     }
 
-    /// Returns the refusal of a path that contains a comma, because the comma would end the setting
-    /// that contains the path.
+    /// Returns the refusal of a path that contains a comma. In the settings, the comma would end
+    /// the path.
     pub(crate) fn comma(path: &Path) -> Self {
         Refusal::Usage(format!(
             "--stats-file: there is a comma in '{}'; give a path without, or set TMPDIR to one",

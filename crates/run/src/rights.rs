@@ -1,4 +1,4 @@
-//! The rights of programs that this user executes.
+//! The rights of a program that this user executes.
 
 use executable::{Denial, FileRights, Rights};
 use rustix::fs::{StatVfsMountFlags, fgetxattr, fstat, fstatvfs};

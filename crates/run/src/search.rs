@@ -15,7 +15,7 @@ use std::process::Command;
 
 /// The directories that are searched if PATH is not set.
 const DEFAULT_PATH: &str = "/bin:/usr/bin";
-/// The shell that runs a text file if the file specifies no interpreter.
+/// The shell that runs a text file without a first line for an interpreter.
 const SHELL: &str = "/bin/sh";
 
 /// A program that can be run.
@@ -24,14 +24,14 @@ pub(crate) struct Target {
     file: PathBuf,
     is_for_shell: bool,
     /// Whether a host can be injected into the program. No host is injected if the kernel starts
-    /// the program in secure mode, or if the program's loader is not installed. In the latter case,
-    /// the host that runs the program reports the missing loader.
+    /// the program in secure mode. No host is injected either if the program's loader is not
+    /// installed. The host that runs the program then reports the missing loader.
     pub(crate) may_be_injected: bool,
 }
 
 impl Target {
-    /// Returns the file to execute, argument 0, and the argument that is inserted before the
-    /// program's own arguments. `name` is argument 0 of the program.
+    /// Returns the file to execute, argument 0, and an additional first argument. `name` is
+    /// argument 0 of the program.
     fn execution<'a>(&'a self, name: &'a OsStr) -> (&'a Path, &'a OsStr, Option<&'a Path>) {
         match self.is_for_shell {
             true => (Path::new(SHELL), OsStr::new(SHELL), Some(&self.file)),
@@ -79,7 +79,7 @@ fn look_up(name: &OsStr) -> Result<PathBuf, Refusal> {
     let mut refused = None;
     for dir in env::split_paths(&path).filter(|_| !name.is_empty()) {
         // An empty entry of PATH is the working directory. The result contains a slash, so `exec`
-        // does not search PATH for it again.
+        // does not search PATH for the result.
         let dir = if dir.as_os_str().is_empty() { PathBuf::from(".") } else { dir };
         let file = dir.join(program);
         match executable(&file) {
@@ -105,7 +105,6 @@ fn executable(file: &Path) -> io::Result<()> {
     Ok(accessat(CWD, file, Access::EXEC_OK, AtFlags::EACCESS)?)
 }
 
-/// Returns the kind of a file: a program or a script.
 fn kind(path: &Path) -> Result<Kind<File>, Refusal> {
     File::open(path).and_then(Kind::of).map_err(|error| {
         Refusal::of_file(path, "can't be checked", error, "have this user read it")
@@ -113,7 +112,7 @@ fn kind(path: &Path) -> Result<Kind<File>, Refusal> {
 }
 
 /// Checks that a host can run a program, or the interpreter of a script. Returns whether a host can
-/// be injected into that program.
+/// be injected.
 fn check(program: &Path, mut kind: Kind<File>) -> Result<bool, Refusal> {
     let mut path = program.to_owned();
     for _ in 0..=DEPTH {
@@ -131,8 +130,7 @@ fn check(program: &Path, mut kind: Kind<File>) -> Result<bool, Refusal> {
     Err(Refusal::not_executable(program, "its interpreter is none"))
 }
 
-/// Checks that a host can run the program in a file. Returns whether a host can be injected into
-/// the program.
+/// Checks that a host can run the program in a file. Returns whether a host can be injected.
 fn check_elf(program: &Path, path: &Path, file: File) -> Result<bool, Refusal> {
     let of = if program == path { String::new() } else { format!("(of '{}') ", program.display()) };
     let what = &format!("{of}can't be run with its memory compressed");

@@ -1,4 +1,4 @@
-//! The options with which a program starts, and the settings that its host receives.
+//! The options with which a program starts, and the settings that the program's host receives.
 
 use crate::refusal::Refusal;
 use crate::tree::Tree;
@@ -15,11 +15,11 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// The file to which each process of the program appends its figures when the process ends.
 #[derive(Clone, Copy, Debug)]
 pub enum Stats<'o> {
-    /// No file is written.
+    /// Processes write no figures.
     None,
-    /// This file is written.
+    /// Processes write to this file.
     File(&'o Path),
-    /// A temporary file is written.
+    /// Processes write to a temporary file.
     Temporary,
 }
 
@@ -28,24 +28,25 @@ pub enum Stats<'o> {
 pub struct Options<'o> {
     /// The maximum memory of all processes together, in bytes.
     pub limit: u64,
-    /// The number of bytes that are compressed as one block.
+    /// The size in bytes of a block, which is compressed as a unit.
     pub block: usize,
-    /// The name of the algorithm.
+    /// The name of the compression algorithm.
     pub algorithm: &'o str,
-    /// The level of the algorithm, or `None` for the algorithm's default.
+    /// The level of the compression algorithm, or `None` for the algorithm's default.
     pub level: Option<i32>,
     /// The name of the backend that detects touches of compressed memory, or `best`.
     pub backend: &'o str,
-    /// Whether programs that the program executes run without a host.
+    /// Whether only the first program has a host. Programs that the first program executes then run
+    /// without a host.
     pub is_first_only: bool,
-    /// Whether hosts may be injected.
+    /// Whether a host may be injected into a program.
     pub may_inject: bool,
-    /// The file of the processes' figures.
+    /// The file to which processes append their figures.
     pub stats: Stats<'o>,
 }
 
 impl Options<'_> {
-    /// Returns the settings of the runtime: `NAME=VALUE`, separated by commas.
+    /// Returns the settings of the runtime in the form `NAME=VALUE`, separated by commas.
     pub(crate) fn settings(
         &self,
         host: &Path,

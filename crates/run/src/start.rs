@@ -13,7 +13,7 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::process::Command;
 
-/// A program that can be started.
+/// A program that can be started with a host.
 #[derive(Debug)]
 pub struct Start<'s> {
     name: &'s Path,
@@ -23,11 +23,11 @@ pub struct Start<'s> {
 }
 
 impl<'s> Start<'s> {
-    /// Finds a program, and checks that a host can run it. `adjust` is called for each command that
-    /// may execute the program.
+    /// Finds a program, and checks that a host can run it. Calls `adjust` for each command that may
+    /// execute the program.
     ///
     /// # Errors
-    /// Fails with the reason if the program can't be started.
+    /// Fails with the reason why the program can't be started.
     pub fn new(
         command: &'s [OsString],
         mut options: Options<'_>,
@@ -46,8 +46,7 @@ impl<'s> Start<'s> {
             adjust(&mut command);
             command
         };
-        // Within another `uzram run`, the helper's system calls would be dispatched as calls of a
-        // program.
+        // Within another `uzram run`, the helper's own system calls would be dispatched.
         let is_injected = options.may_inject && program.may_be_injected && !is_dispatched();
         let injected = is_injected.then(|| {
             let mut command = begins(program.command(name));
@@ -58,17 +57,18 @@ impl<'s> Start<'s> {
         Ok(Start { name: Path::new(name), launch, tree, stats })
     }
 
-    /// Executes the program in place of this process. Returns only if that fails, with the reason.
+    /// Executes the program in place of this process. Returns only if the execution fails, with the
+    /// reason.
     pub fn exec(self) -> Refusal {
         Refusal::of_start(self.name, &self.launch.exec())
     }
 
-    /// Starts the program as a child, forwards signals to it, and waits for its end. Returns the
-    /// exit code that reports how the program ended, and the figures of its processes. `ignored`
-    /// has a bit for each signal that this process ignores.
+    /// Starts the program as a child, forwards signals to the program, and waits for its end.
+    /// Returns an exit code that reports how the program ended, and the figures of its processes.
+    /// `ignored` has a bit for each signal that this process ignores.
     ///
     /// # Errors
-    /// Fails with the reason if the program can't be started or its figures can't be read.
+    /// Fails with the reason why the program can't be started or its figures can't be read.
     pub fn watch(self, ignored: u64) -> Result<(u8, Figures), Refusal> {
         let code = child::run(self.launch, self.name, ignored)?;
         let figures = self.stats.map(|stats| stats.figures(self.tree.seen().as_ref()));

@@ -1,4 +1,4 @@
-//! The file to which each process of a program appends a line when it ends.
+//! The file to which each process of a program appends its figures when the process ends.
 
 use crate::figures::Figures;
 use crate::live;
@@ -13,19 +13,19 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf, absolute};
 use tempfile::{NamedTempFile, TempPath};
 
-/// The file of the processes' lines, and the part of the file that belongs to this program.
+/// The file of the processes' figures, and the offset at which this program's figures begin.
 #[derive(Debug)]
 pub(crate) struct StatsFile {
     path: PathBuf,
-    /// The offset in bytes at which the lines of this program begin.
+    /// The offset in bytes at which the figures of this program begin.
     begin: u64,
-    /// The path of a temporary file, which is removed when this field is dropped.
+    /// The path of a temporary file. The file is removed when this field is dropped.
     _temporary: Option<TempPath>,
 }
 
 impl StatsFile {
-    /// Returns the requested file, which is created if necessary and can be written, or a temporary
-    /// file. Returns `None` if no statistics are requested.
+    /// Opens the requested file for writing, or creates it. Returns a temporary file if that was
+    /// requested, and `None` if no statistics were requested.
     pub(crate) fn of(stats: Stats<'_>) -> Result<Option<Self>, Refusal> {
         match stats {
             Stats::File(path) => Self::named(path).map(Some),
@@ -37,7 +37,7 @@ impl StatsFile {
     fn named(path: &Path) -> Result<Self, Refusal> {
         let open = || {
             let path = absolute(path)?;
-            // If the path refers to a pipe, the open must not wait for a reader.
+            // If the path refers to a pipe, the open must not wait for a reader of the pipe.
             let mut options = OpenOptions::new();
             let file = options.append(true).create(true).custom_flags(libc::O_NONBLOCK);
             let facts = file.open(&path)?.metadata()?;
@@ -61,11 +61,11 @@ impl StatsFile {
         &self.path
     }
 
-    /// Returns the figures that the processes have written since this `StatsFile` was created, and
-    /// the figures of killed processes.
+    /// Returns the figures that processes have written since this `StatsFile` was created, and the
+    /// figures of killed processes.
     pub(crate) fn figures(&self, seen: Option<&GroupSnapshot>) -> Result<Figures, Refusal> {
         let read = || {
-            // If a pipe has replaced the file, the open must not wait for a writer.
+            // If a pipe has replaced the file, the open must not wait for a writer of the pipe.
             let mut options = OpenOptions::new();
             let mut file = options.read(true).custom_flags(libc::O_NONBLOCK).open(&self.path)?;
             file.seek(SeekFrom::Start(self.begin))?;

@@ -1,8 +1,8 @@
-//! The file by which the processes of a program share one limit.
+//! The file through which the processes of a program share one limit.
 //!
-//! The file has no path. Each executed program inherits the file's descriptor. The runtime defines
-//! the contents of the file (`procgroup::ProcessGroup`); this module creates the file, filled with
-//! zeros, and reads it.
+//! The file has no path. Each executed program inherits a descriptor of the file. The runtime
+//! defines the file's contents (`procgroup::ProcessGroup`). This module creates the file, filled
+//! with zeros, and reads it.
 
 use crate::policy::{LAST, TABLE};
 use crate::refusal::Refusal;
@@ -18,16 +18,17 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 use std::path::Path;
 
-/// The file's name in the targets of links below /proc/PID/fd.
+/// The name of the file in the links of /proc/PID/fd.
 const NAME: &str = "uzram-run";
-/// The seals forbid changes of the file's size, so the file never becomes shorter than a mapping.
+/// Seals that forbid changes of the file's size, so that the file never becomes shorter than a
+/// mapping.
 const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::SEAL);
 
-/// The file of a program that this command starts.
+/// The shared file of a program that this command starts.
 #[derive(Debug)]
 pub(crate) struct Tree {
     file: OwnedFd,
-    /// The setting of the runtime that specifies the file.
+    /// The setting by which the runtime finds the file.
     pub(crate) setting: String,
 }
 
@@ -58,24 +59,23 @@ impl Tree {
     }
 }
 
-/// The opened file of another program.
+/// The shared file of another program, opened for reading.
 #[derive(Debug)]
 pub(crate) struct Found(OwnedFd);
 
 impl Found {
-    /// Returns the figures that the processes have published, or `None` if the file is not such a
-    /// shared file.
+    /// Returns the figures that the processes have published. Returns `None` if this is not a
+    /// shared file of uzram.
     pub(crate) fn seen(&self) -> Option<GroupSnapshot> {
         read(&self.0)
     }
 }
 
-/// Opens the target of a link in /proc if the target is such a shared file; returns `None` if the
-/// target is another file. Any file can have this name, so only a file of the right kind and size
-/// is opened.
+/// Opens the target of a link in /proc if the target is a shared file of uzram, else returns
+/// `None`. Any file can have the name of a shared file, so the kind and size are also checked.
 ///
 /// # Errors
-/// Fails if the target may be such a shared file, but can't be opened.
+/// Fails if the target may be a shared file of uzram, but can't be opened.
 pub(crate) fn open(link: &Path) -> io::Result<Option<Found>> {
     let is_named = |to: &Path| to.as_os_str() == &*format!("/memfd:{NAME} (deleted)");
     if !read_link(link).is_ok_and(|to| is_named(&to)) {

@@ -1,4 +1,4 @@
-//! Calls that start asynchronous work of the kernel.
+//! Rows of calls that start asynchronous work of the kernel.
 
 use crate::argument::Argument::{Plain, Pointee};
 use crate::argument::Pointee::{Iocbs, Sigset};
@@ -18,7 +18,7 @@ pub(super) const ROWS: &[NamedSpec] = &[
     row!(SYS_io_getevents, Plain, Plain, Plain, outputs(Long(2), IO_EVENT), input(TIME)),
     row!(SYS_io_pgetevents, Plain, Plain, Plain, outputs(Long(2), IO_EVENT), input(TIME),
         Pointee(Sigset); is(Special::Signals), masks(behind(5))),
-    // Entries in the rings make the kernel access memory without a call.
+    // Entries in the rings of io_uring make the kernel access memory without a system call.
     row!(SYS_io_uring_setup, Plain, both(IO_URING_PARAMS); keeps(Always), is(Special::Forbidden)),
     row!(SYS_io_uring_enter, Plain, Plain, Plain, Plain, options::URING_WAIT;
         keeps(Always), is(Special::Signals), masks(temporary(4))),

@@ -1,4 +1,4 @@
-//! Calls that open, read, write and watch files.
+//! Rows of calls that open, read, write and watch files.
 
 use crate::argument::Access::{Both, Read, Write};
 use crate::argument::Argument::{Ioctl, Plain, Pointee, Text};
@@ -12,16 +12,16 @@ use crate::spec::SimpleClass::{Buffer, Close, Direct, PathAt};
 use crate::spec::{Special, Wait};
 use crate::when::When::{self, Always, Negative, Null};
 
-/// Requests of `ioctl` whose memory is used after the call: memory of virtual machines, transfers,
-/// DMA.
+/// These `ioctl` requests make the kernel use memory after the call: memory of virtual machines,
+/// transfers, DMA.
 const IOCTL_KEEPS: When = by_value!(1, u32::MAX;
     0x4020_ae46 | 0x40a0_ae49 | 0x3b71 | 0x8038_550a | 0x4008_af03 => Always);
 
-/// CLOSE_RANGE_UNSHARE: the thread gets a table of descriptors of its own.
+/// CLOSE_RANGE_UNSHARE: the calling thread gets its own table of descriptors.
 const UNSHARES: When = When::Bits { argument: 2, bits: 2 };
 
-/// The request that registers a range with `userfaultfd`. The program then handles page faults in
-/// the range itself.
+/// The `ioctl` request that registers a range with `userfaultfd`. The program then handles page
+/// faults in the range itself.
 const IOCTL_SPECIAL: Special =
     Special::By { argument: 1, cases: &[(0xc020_aa00, Special::AddressSpace)] };
 
@@ -40,7 +40,7 @@ pub(super) const ROWS: &[NamedSpec] = &[
     row!(SYS_copy_file_range, Plain, both(8), Plain, both(8)),
     row!(SYS_splice, Plain, both(8), Plain, both(8)),
     row!(SYS_tee),
-    // A pipe keeps references to the pages, with or without SPLICE_F_GIFT.
+    // A pipe keeps references to the pages, even without SPLICE_F_GIFT.
     row!(SYS_vmsplice, Plain, Pointee(Iovecs(Both, Long(2))); keeps(Always)),
     row!(SYS_openat, Plain, Text; simple(PathAt), needed),
     row!(SYS_openat2, Plain, Text, inputs(Long(3), 1)),

@@ -1,4 +1,4 @@
-//! Calls for communication between processes: queues, semaphores, futexes, keys.
+//! Rows of calls for communication between processes: queues, semaphores, futexes, keys.
 
 use crate::argument::Access::{Read, Write};
 use crate::argument::Argument::{Buffer, Plain, Pointee, Text};
@@ -13,12 +13,12 @@ use crate::spec::Wait;
 use crate::when::When::{Always, Null};
 use libc::{FUTEX_CMD_MASK, FUTEX_WAIT, FUTEX_WAIT_BITSET};
 
-/// A System V message: a word with its type, then its bytes. The third argument is the number of
-/// these bytes.
+/// A System V message: a word with the message type, then the bytes of the text. The third argument
+/// is the number of these bytes.
 const MESSAGE: Length = Length::Items { count: Long(2), bytes: 1, more: WORD };
 
-/// Only these operations of `futex` fail with EINTR, because the kernel restarts operations that
-/// lock. The time of FUTEX_WAIT_BITSET is absolute.
+/// Only these `futex` operations fail with EINTR. The kernel restarts operations that lock a futex.
+/// The timeout of FUTEX_WAIT_BITSET is an absolute time.
 const FUTEX: Wait = Wait {
     is_interrupted: by_value!(1, FUTEX_CMD_MASK; FUTEX_WAIT | FUTEX_WAIT_BITSET => Always),
     repeats: by_value!(1, FUTEX_CMD_MASK; FUTEX_WAIT => Null(3), FUTEX_WAIT_BITSET => Always),
@@ -49,7 +49,7 @@ pub(super) const ROWS: &[NamedSpec] = &[
     row!(SYS_futex_wake, input(4)),
     row!(SYS_futex_wait, input(4), Plain, Plain, Plain, input(TIME)),
     row!(SYS_futex_requeue, Pointee(Waiters(Length::Bytes(2 * FUTEX_WAITV)))),
-    // The other process may be the calling process itself.
+    // The process whose memory is read or written may be the calling process itself.
     row!(SYS_process_vm_readv, Plain, Pointee(Iovecs(Write, Long(2))), Plain,
         Pointee(Iovecs(Read, Long(4))); optional),
     row!(SYS_process_vm_writev, Plain, Pointee(Iovecs(Read, Long(2))), Plain,

@@ -1,5 +1,5 @@
-//! Calls that change the address space. They do not touch the memory at the addresses in their
-//! arguments, but change its mappings.
+//! Rows of calls that change the address space. These calls change the mappings at the addresses in
+//! their arguments, and do not touch the memory there.
 
 use crate::argument::Access::{Read, Write};
 use crate::argument::Argument::{Buffer, Plain};
@@ -11,7 +11,7 @@ use crate::sizes::{INT, IOVEC, WORD};
 use crate::spec::Special::AddressSpace;
 use crate::when::When::{self, Always};
 
-/// A mapping at a fixed address replaces other mappings.
+/// MAP_FIXED: the new mapping replaces mappings at its address.
 const FIXED: When = When::Bits { argument: 3, bits: libc::MAP_FIXED as usize };
 
 pub(super) const ROWS: &[NamedSpec] = &[

@@ -1,4 +1,4 @@
-//! Calls that concern names, attributes and mounts of files.
+//! Rows of calls that concern names, attributes and mounts of files.
 
 use crate::argument::Access::{Both, Read, Write};
 use crate::argument::Argument::{self, Buffer, Plain, Pointee, Text};
@@ -12,8 +12,8 @@ use crate::sizes::{MOUNT_DATA, STAT, STATFS, STATX, TIMES};
 use crate::spec::SimpleClass::{Direct, PathAt};
 use crate::when::When::Always;
 
-/// Returns the kind of a `file_handle`: the handle's length, its type, and the handle of this
-/// length.
+/// Returns the kind of the address of a `file_handle`: the length of the handle, its type, and the
+/// handle.
 const fn handle(access: Access) -> Argument {
     Buffer(access, Length::Own { at: 0, more: 8, least: 8, most: 136 })
 }

@@ -1,4 +1,4 @@
-//! Calls that concern sockets.
+//! Rows of calls that concern sockets.
 
 use crate::argument::Access::{Both, Read, Write};
 use crate::argument::Argument::{Plain, Pointee};
@@ -12,19 +12,19 @@ use crate::spec::SimpleClass::Receive;
 use crate::spec::Wait;
 use crate::when::When;
 
-/// A send with MSG_ZEROCOPY: the kernel uses the pages until it reports that the transfer is
-/// complete.
+/// MSG_ZEROCOPY: the kernel uses the pages until it reports that the transfer is complete.
 const fn zero_copy(argument: u8) -> When {
     When::Bits { argument, bits: libc::MSG_ZEROCOPY as usize }
 }
 
-/// With MSG_WAITALL, an interrupted call would return the part that was received.
+/// If a signal interrupts a receive with MSG_WAITALL, the call returns the bytes received before
+/// the signal.
 const fn unless_all(argument: u8) -> When {
     When::NoBits { argument, bits: libc::MSG_WAITALL as usize }
 }
 
-/// The value of an option, which may point to further memory: a filter's instructions, a table's
-/// counters.
+/// The value of a socket option. The value may point to further memory, such as a filter's
+/// instructions or a table's counters.
 const OPTION: crate::argument::Argument =
     Pointee(Words(Read, Length::Items { count: Int(4), bytes: 1, more: 0 }));
 

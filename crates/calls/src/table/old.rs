@@ -1,5 +1,5 @@
-//! Calls that exist only on x86-64: older forms of other calls, and calls that access registers.
-//! Calls of removed subsystems, whose rows have no arguments, fail with ENOSYS.
+//! Rows of calls that exist only on x86-64: older forms of other calls, and calls that access
+//! registers. Calls of removed subsystems fail with ENOSYS, and their rows have no arguments.
 
 use crate::argument::Access::Both;
 use crate::argument::Argument::{Plain, Text};
@@ -13,8 +13,8 @@ use crate::spec::Special::{AddressSpace, Process, Signals};
 use crate::spec::{Special, Wait};
 use crate::when::When::{Always, Negative};
 
-/// Operations on shadow stacks change the address space. The option for tagged addresses is
-/// forbidden, because a pager can't support them.
+/// Operations on shadow stacks change the address space. A pager can't support tagged addresses, so
+/// the option that enables them is forbidden.
 const ARCH_PRCTL: Special = Special::By {
     argument: 0,
     cases: &[(0x4002, Special::Forbidden), (0x5001, AddressSpace), (0x5002, AddressSpace)],
@@ -69,7 +69,7 @@ pub(super) const ROWS: &[NamedSpec] = &[
     row!(SYS_ioperm),
     row!(SYS_modify_ldt, Plain, options::MODIFY_LDT),
     row!(SYS_arch_prctl, Plain, options::ARCH_PRCTL; is(ARCH_PRCTL), brief, optional),
-    // Only the kernel's own trampolines issue these calls.
+    // Only trampolines of the kernel issue these calls.
     row!(SYS_uretprobe),
     row!(SYS_uprobe),
     row!(SYS__sysctl),

@@ -1,4 +1,4 @@
-//! Calls that concern processes, threads, users and scheduling.
+//! Rows of calls that concern processes, threads, users and scheduling.
 
 use crate::argument::Access::{Both, Read};
 use crate::argument::Argument::{self, Buffer, Plain, Pointee, Text};
@@ -17,10 +17,10 @@ use libc::{
     PR_SET_SECUREBITS, PTRACE_ATTACH, PTRACE_SEIZE,
 };
 
-/// CLONE_CHILD_CLEARTID: the kernel writes the word when the thread ends.
+/// CLONE_CHILD_CLEARTID: the kernel clears a word when the thread ends.
 const CLEARS: When = When::Bits { argument: 0, bits: libc::CLONE_CHILD_CLEARTID as usize };
 
-/// A pager can't work if the program dispatches system calls itself, or uses tagged addresses.
+/// A pager can't work if the program uses syscall user dispatch or tagged addresses.
 const PRCTL: Special = Special::By {
     argument: 0,
     cases: &[
@@ -32,21 +32,21 @@ const PRCTL: Special = Special::By {
     ],
 };
 
-/// The kernel reads the selector of syscall user dispatch after the call.
+/// The kernel reads the selector of syscall user dispatch after the call returns.
 const PRCTL_KEEPS: When = by_value!(0, u32::MAX; 59 => Always);
 
-/// Options that set a property of one thread, which new threads inherit.
+/// The `prctl` options that set a property of the calling thread. New threads inherit the property.
 const PRCTL_ENDS: When = by_value!(0, u32::MAX;
     PR_SET_SECCOMP | PR_SET_NO_NEW_PRIVS | PR_CAPBSET_DROP | PR_CAP_AMBIENT | PR_SET_SECUREBITS |
     PR_SET_KEEPCAPS => Always);
 
-/// A tracer that shares memory may stop all threads.
+/// A tracer that shares memory with the traced process may stop all threads.
 const ATTACHES: When = by_value!(0, u32::MAX; PTRACE_ATTACH | PTRACE_SEIZE => Always);
 
 /// A `sched_attr`, whose first field is its size. The kernel writes the size that it supports.
 const SCHED_ATTR: Argument = Buffer(Both, Length::Own { at: 0, more: 0, least: 48, most: 4096 });
 
-/// The positions of the arguments that point to thread IDs depend on the architecture.
+/// The architecture determines which arguments point to thread IDs.
 #[cfg(target_arch = "x86_64")]
 const CLONE: NamedSpec = row!(SYS_clone, Plain, Plain, output(INT), output(INT));
 #[cfg(not(target_arch = "x86_64"))]

@@ -1,4 +1,4 @@
-//! Calls that concern signals.
+//! Rows of calls that concern signals.
 
 use crate::argument::Argument::{Plain, Pointee};
 use crate::argument::Pointee::Stack;

@@ -1,4 +1,4 @@
-//! Calls that concern the whole system: modules, names, random numbers, programs in the kernel.
+//! Rows of calls that concern the whole system: modules, names, random numbers, BPF programs.
 
 use crate::argument::Access::{Both, Read};
 use crate::argument::Argument::{Plain, Pointee, Text};
@@ -10,10 +10,10 @@ use crate::named::NamedSpec;
 use crate::options::{REBOOT, SYSLOG};
 use crate::sizes::{SYSINFO, UTSNAME};
 
-/// A `bpf_attr`. The command determines which of its words are addresses.
+/// A `bpf_attr`. The command of `bpf` determines which words of the `bpf_attr` are addresses.
 const BPF: crate::argument::Argument =
     Pointee(Words(Both, Length::Items { count: Int(2), bytes: 1, more: 0 }));
-/// A `perf_event_attr`, which holds its own size after its first 4 bytes.
+/// A `perf_event_attr`, whose size is stored in the 4 bytes at its offset 4.
 const PERF: crate::argument::Argument =
     Pointee(Words(Both, Length::Own { at: 4, more: 0, least: 64, most: 4096 }));
 /// The segments of a kernel that `kexec_load` loads.

@@ -1,4 +1,4 @@
-//! Calls that concern clocks and timers.
+//! Rows of calls that concern clocks and timers.
 
 use crate::argument::Argument::{Plain, Pointee};
 use crate::argument::Pointee::Sigevent;
@@ -7,7 +7,7 @@ use crate::named::{ENDED, NamedSpec};
 use crate::sizes::{INT, TIME, TIMES, TIMEX};
 use crate::spec::SimpleClass::Direct;
 
-/// The size of `tms` in bytes: four counts of ticks.
+/// The size in bytes of a `tms`, which holds four counts of ticks.
 const TMS: usize = 32;
 /// The size of `timezone` in bytes.
 const ZONE: usize = 8;

@@ -1,4 +1,4 @@
-//! Structures that contain further addresses. Each structure is first reported and then read; then
+//! Walks structures that contain further addresses. A structure is reported, then read, and then
 //! the memory to which it points is reported.
 
 use super::reports::{Walk, at};
@@ -16,7 +16,7 @@ const SIGEV_THREAD: usize = libc::SIGEV_THREAD as usize;
 /// Reports the structure at `address`, and the memory to which it points.
 pub(super) fn follow(walk: &mut Walk<'_>, form: Pointee, address: usize) {
     let arguments = walk.arguments;
-    // If a structure can't be read, the kernel can't access further memory through it.
+    // If the walk can't read a structure, the kernel can't follow addresses in it either.
     _ = match form {
         Pointee::Iovecs(access, count) => iovecs(walk, address, count.of(arguments), access),
         Pointee::Message(access) => message(walk, address, access),
@@ -107,8 +107,7 @@ fn sigevent(walk: &mut Walk<'_>, address: usize) -> Option<()> {
 }
 
 fn clone_args(walk: &mut Walk<'_>, address: usize, bytes: usize) -> Option<()> {
-    // The kernel refuses sizes below that of the first version, which ends before SET_TID, and
-    // sizes above the page size.
+    // The kernel refuses a size that ends before SET_TID, and a size above the page size.
     if bytes < clone_at::SET_TID {
         return None;
     }
@@ -117,7 +116,7 @@ fn clone_args(walk: &mut Walk<'_>, address: usize, bytes: usize) -> Option<()> {
         let place = walk.word(address, offset)?;
         walk.report(place, INT, Access::Write);
     }
-    // In an older program, the structure ends before these fields.
+    // Programs built for an older kernel pass a structure without these fields.
     if bytes < clone_at::SET_TID_SIZE + WORD {
         return None;
     }

@@ -1,4 +1,4 @@
-//! The reports of a walk, and its reads of memory that was reported before.
+//! Reports ranges of memory during a walk, and reads memory that the walk has already reported.
 
 use crate::argument::Access;
 use crate::count::Length;
@@ -7,7 +7,6 @@ use crate::memory::Memory;
 use crate::sizes::WORD;
 use core::ops::Range;
 
-/// A walk through a call's arguments.
 pub(super) struct Walk<'w> {
     pub(super) memory: &'w dyn Memory,
     pub(super) found: &'w mut dyn FnMut(Range<usize>, Access),
@@ -16,18 +15,19 @@ pub(super) struct Walk<'w> {
     pub(super) left: usize,
 }
 
-/// Returns an address without the tag that aarch64 allows in its highest byte.
+/// Removes the tag that aarch64 allows in the highest byte of an address.
 pub(super) fn untagged(address: usize) -> usize {
     if cfg!(target_arch = "aarch64") { address & (ADDRESS_END - 1) } else { address }
 }
 
-/// Returns the address at an offset from `address`.
+/// Returns `address + offset`, or `None` if the sum is not a valid address.
 pub(super) fn at(address: usize, offset: usize) -> Option<usize> {
     untagged(address).checked_add(offset).filter(|at| *at < ADDRESS_END)
 }
 
 impl Walk<'_> {
-    /// Reports a range, cut to valid addresses. Returns `None` if a part was not reported.
+    /// Reports the valid addresses of a range. Returns `None` if part of the range was not
+    /// reported.
     pub(super) fn report(&mut self, address: usize, bytes: usize, access: Access) -> Option<()> {
         let start = untagged(address);
         let end = start.saturating_add(bytes).min(ADDRESS_END);
@@ -39,24 +39,26 @@ impl Walk<'_> {
         (end - start == bytes).then_some(())
     }
 
-    /// Reports one byte at `value`, which may be an address.
+    /// Reports one byte at `value` if `value` may be an address.
     pub(super) fn unknown(&mut self, value: usize) {
         if (ADDRESS_LEAST..ADDRESS_END).contains(&untagged(value)) {
             self.report(value, 1, Access::Unknown);
         }
     }
 
-    /// Returns the word at an offset from `address`, in a range that was reported before.
+    /// Returns the word at `address + offset`, which the walk must have reported.
     pub(super) fn word(&self, address: usize, offset: usize) -> Option<usize> {
         self.memory.read_usize(at(address, offset)?)
     }
 
-    /// Returns the 4 bytes at an offset from `address` as an integer.
+    /// Returns, as an integer, the 4 bytes at `address + offset`, which the walk must have
+    /// reported.
     pub(super) fn int(&self, address: usize, offset: usize) -> Option<usize> {
         self.memory.read_u32(at(address, offset)?).map(|value| value as usize)
     }
 
-    /// Reports a buffer whose address is the word at `address + offset`, followed by its length.
+    /// Reports a buffer. The word at `address + offset` is the buffer's address, and the next word
+    /// is its length.
     pub(super) fn pair(&mut self, address: usize, offset: usize, access: Access) -> Option<()> {
         let start = self.word(address, offset)?;
         let bytes = self.word(address, offset.checked_add(WORD)?)?;
@@ -64,7 +66,7 @@ impl Walk<'_> {
         Some(())
     }
 
-    /// Returns the number of bytes at `address` that `length` describes.
+    /// Returns the number of bytes in the memory range at `address`, as defined by `length`.
     pub(super) fn length(&mut self, length: Length, address: usize) -> usize {
         match length {
             Length::Bytes(bytes) => bytes,
@@ -96,7 +98,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Reports at most `most` bytes of a string, up to the end of the page that contains its NUL.
+    /// Reports a string of at most `most` bytes, up to the end of the page that contains its NUL.
     pub(super) fn text(&mut self, address: usize, most: usize) {
         let (mut part, mut left) = (untagged(address), most);
         while left > 0 {

@@ -1,4 +1,4 @@
-//! Requests of `ioctl` whose structures describe further memory.
+//! Walks the structures of `ioctl` requests that contain further addresses.
 
 use super::reports::{Walk, at};
 use crate::argument::Access;
@@ -7,15 +7,15 @@ use crate::sizes::WORD;
 
 /// `SIOCGIFCONF`: a structure that holds the length and the address of a buffer.
 const IFCONF: u32 = 0x8912;
-/// `FS_IOC_FIEMAP`: a structure that holds a number of extents, followed by memory for these
+/// `FS_IOC_FIEMAP`: a structure that holds a number of extents, followed by space for these
 /// extents.
 const FIEMAP: u32 = 0xc020_660b;
 const FIEMAP_BYTES: usize = 32;
 const FIEMAP_COUNT_AT: usize = 24;
 const EXTENT: usize = 56;
 
-/// Reports the memory that the structure at `address` describes. The structure was completely
-/// reported before.
+/// Reports the memory to which the structure at `address` points. The caller must have reported the
+/// whole structure.
 pub(super) fn follow(walk: &mut Walk<'_>, request: u32, address: usize) -> Option<()> {
     match request {
         IFCONF if address != 0 => {

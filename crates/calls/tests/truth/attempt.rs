@@ -1,4 +1,4 @@
-//! Runs a case in a child process, and returns the result.
+//! Runs a case in a child process and returns the result.
 
 use crate::reported;
 use calls::SyscallSpec;
@@ -8,8 +8,8 @@ use testkit::child::Child;
 
 const NEEDS: [Need; 4] = [Need::All, Need::Part, Need::Maybe, Need::Unknown];
 
-/// The result of a child: whether the child left out the case, the result of the call, and the
-/// accesses that each object needs.
+/// The result of a child: whether the child left out the case, the result of the system call, and
+/// the accesses that each object needs.
 #[derive(Debug)]
 pub struct Answer {
     pub is_left_out: bool,
@@ -17,15 +17,16 @@ pub struct Answer {
     pub needs: Vec<Need>,
 }
 
-/// The number of words in the page that a child writes to.
+/// The number of words in the page to which a child writes its result.
 const ANSWER_WORDS: usize = PAGE / 8;
 
 /// Runs a case in a child process.
 ///
 /// # Errors
-/// The exit status of the child, if it failed.
+/// Returns the child's exit status as the error if the child failed.
 pub fn attempt(case: &Case, row: &SyscallSpec, spoil: Spoil) -> Result<Answer, i32> {
-    // SAFETY: the call replaces no mapping; only this process and the child use the new one.
+    // SAFETY: the call replaces no mapping, and only this process and the child use the new
+    // mapping.
     let shared = unsafe {
         let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS;
         let both = libc::PROT_READ | libc::PROT_WRITE;

@@ -1,12 +1,13 @@
-//! Tests that the table matches the kernel, by real calls with each memory object right before an
-//! inaccessible page.
+//! Compares the table with the kernel, by real system calls. Each memory object lies directly
+//! before an inaccessible page.
 //!
-//! For each case: (1) The ranges in the row must equal the objects of the case to the byte, and
-//! objects that the call only reads are write-protected. The call must not fail with EFAULT; so the
-//! row contains all memory that the call needs. (2) If one object, or its last byte, is
-//! inaccessible, the call must fail with EFAULT or do less; so the row contains no other memory.
-//! (3) Arguments that the case does not set, and for which the row has no memory, are addresses of
-//! inaccessible memory. The call must not fail with EFAULT; so the row leaves out no argument.
+//! For each case: (1) The ranges that the row describes must equal the objects of the case to the
+//! byte. Objects that the call only reads are write-protected. The call must not fail with EFAULT,
+//! which shows that the row describes all memory that the call needs. (2) If one object, or its
+//! last byte, is inaccessible, the call must fail with EFAULT or do less. So the row describes no
+//! memory that the call does not touch. (3) An argument is the address of inaccessible memory if
+//! the case does not set it and the row describes no memory for it. The call must not fail with
+//! EFAULT, which shows that the row leaves out no argument.
 #![cfg(target_arch = "x86_64")]
 #![allow(unsafe_code, clippy::unwrap_used)]
 
@@ -22,21 +23,21 @@ mod reported;
 /// The minimum number of calls that the tests must try on any system.
 const CALLS_LEAST: usize = 100;
 
-/// The rows with memory for which no case exists, with the reasons.
+/// The calls whose rows describe memory but that have no case, with the reasons.
 const WITHOUT: &[(&str, &str)] = &[
     ("lookup_dcookie", "a number of a profiler's is looked up before; since Linux 6.7 it is gone"),
     ("reboot", "its text is read by whom nothing keeps from restarting the system any more"),
 ];
 
-/// Returns whether the kernel lacks a call or does not permit it, so that it can't be tested.
+/// Returns whether the kernel lacks a call or refuses it, so that the call can't be tested.
 fn is_refusal(answer: i64) -> bool {
     [libc::ENOSYS, libc::EPERM, libc::EACCES, libc::EOPNOTSUPP]
         .iter()
         .any(|refusal| answer == -i64::from(*refusal))
 }
 
-/// Runs a case once as it is, and once for each of its objects with this object made inaccessible.
-/// Returns the faults that were found, or `None` if the case can't be tried here.
+/// Runs a case unchanged, and then once with each of its objects made inaccessible. Returns the
+/// faults of the row that were found, or `None` if the case can't be tried on this system.
 fn faults(case: &Case) -> Option<Vec<String>> {
     let row = spec_of(case);
     let failed = |spoil, status| format!("{}: {spoil:?}: the child failed: {status}", case.0);
@@ -104,7 +105,7 @@ fn every_row_that_names_memory_has_a_case() {
     assert_eq!(without, WITHOUT.iter().map(|(name, _)| *name).collect());
 }
 
-/// Tests the test: a row with too little or too much memory must be detected.
+/// A row that describes too little or too much memory must be detected.
 #[test]
 fn a_wrong_row_is_found() {
     let uname = spec(libc::SYS_uname as usize).unwrap();

@@ -1,4 +1,4 @@
-//! Compares the ranges in a row with the objects of a case.
+//! Compares the ranges that a walk reports for a row with the objects of a case.
 
 use calls::{Access, Memory, SyscallSpec, ranges};
 use std::cell::RefCell;
@@ -6,8 +6,8 @@ use std::ops::Range;
 use std::ptr;
 use testkit::calls::trial::{Case, Need, Object, PAGE, Spoil, Trial, must, protect, raw};
 
-/// Prepares a case and issues its call. Returns the call's result, and the accesses that each
-/// object needs. Returns `None` if the case can't be tried.
+/// Prepares a case and issues its system call. Returns the call's result, and the accesses that
+/// each object needs. Returns `None` if the case can't be tried.
 pub fn run(case: &Case, row: &SyscallSpec, spoil: Spoil) -> Option<(i64, Vec<Need>)> {
     let (mut trial, given) = Trial::prepare(case, spoil)?;
     let mut arguments = std::array::from_fn(|nth| given.get(nth).copied().unwrap_or_default());
@@ -21,7 +21,6 @@ pub fn run(case: &Case, row: &SyscallSpec, spoil: Spoil) -> Option<(i64, Vec<Nee
     Some((value, trial.objects.into_iter().map(|object| object.need).collect()))
 }
 
-/// Returns the ranges that a walk reports for the row and the arguments.
 fn reported(
     trial: &Trial,
     row: &SyscallSpec,
@@ -35,8 +34,8 @@ fn reported(
     reported.into_inner()
 }
 
-/// Sets each argument that the case does not set, and for which the row has no memory, to the
-/// address of an inaccessible page.
+/// Sets arguments to the address of an inaccessible page: each argument that the case does not set
+/// and for which the row describes no memory.
 fn fill(trial: &Trial, row: &SyscallSpec, arguments: &mut [usize; 6], given: usize) {
     let closed = must(
         libc::SYS_mmap,
@@ -50,12 +49,12 @@ fn fill(trial: &Trial, row: &SyscallSpec, arguments: &mut [usize; 6], given: usi
     }
 }
 
-/// Asserts that the ranges of the row equal the objects. Write-protects the objects that the call
+/// Asserts that the reported ranges equal the objects. Write-protects the objects that the call
 /// only reads.
 fn compare(trial: &Trial, row: &SyscallSpec, arguments: &[usize; 6]) {
     let reported = reported(trial, row, arguments);
     let named: Vec<_> = trial.objects.iter().map(|object| &object.range).collect();
-    // A number may look like an address, so ranges of unknown access are ignored.
+    // A number may look like an address, so the test ignores ranges of unknown access.
     for (range, _) in reported.iter().filter(|(_, access)| *access != Access::Unknown) {
         let is_inside =
             |object: &&&Range<usize>| object.start <= range.start && range.end <= object.end;
@@ -86,7 +85,7 @@ fn compare(trial: &Trial, row: &SyscallSpec, arguments: &[usize; 6]) {
     }
 }
 
-/// The memory of the trial. Only ranges that were reported may be read.
+/// The memory of the trial. A walk may read only ranges that it has reported.
 struct Reported<'t> {
     reported: &'t RefCell<Vec<(Range<usize>, Access)>>,
     objects: &'t [Object],
@@ -99,8 +98,8 @@ impl Memory for Reported<'_> {
         let is_reported = self.reported.borrow().iter().any(|(range, _)| has(range));
         assert!(is_reported, "{address:#x} is read and was not reported");
         assert!(self.objects.iter().any(|object| has(&object.range)), "{address:#x}: whose is it?");
-        // SAFETY: the bytes lie in an object, as asserted above, and with `Spoil::Nothing` no
-        // object is inaccessible.
+        // SAFETY: the assertion above ensures that the bytes lie in an object, and with
+        // `Spoil::Nothing` no object is inaccessible.
         unsafe { ptr::copy_nonoverlapping(address as *const u8, into.as_mut_ptr(), into.len()) };
         true
     }

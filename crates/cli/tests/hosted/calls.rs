@@ -1,9 +1,9 @@
-//! Issues each system call of the table while the call's memory is evicted. The results must be the
-//! same as without a host.
+//! Issues each system call of the table while the memory of the call is evicted. The results must
+//! be the same as without a host.
 //!
-//! The cases are those of `testkit::calls`. The two ignored tests below issue the calls, and run as
-//! separate programs: natively, with a host, and natively again. A result that is the same in both
-//! native runs must also be the same with a host.
+//! `testkit::calls` contains the cases. The two ignored tests below issue the calls. The tests run
+//! as separate programs: natively, with a host, and natively again. If both native runs have the
+//! same result, the run with a host must have this result too.
 #![allow(unsafe_code)]
 
 use crate::support::Place;
@@ -14,13 +14,13 @@ use testkit::calls::trial::{Case, FILLER, Object, PAGE, Spoil, Trial};
 use testkit::calls::{all, spec_of};
 use testkit::child::Child;
 
-/// The minimum number of objects that are evicted before their call.
+/// The minimum number of objects that are evicted before the calls.
 const OBJECTS_LEAST: usize = 250;
-/// Calls that the runtime refuses: see `docs/design/runtime.md`.
+/// Calls that the runtime refuses (see `docs/design/runtime.md`).
 const REFUSED: &[&str] = &["io_uring_setup", "io_uring_enter", "io_uring_register", "userfaultfd"];
-/// Calls whose results depend on the time, or on a process and its work. With a host, a traced
-/// process also stops at each of its calls, because a signal dispatches the call. For these calls,
-/// only the return values are compared, not the contents of the objects.
+/// Calls whose results depend on the time, or on a process and its work. With a host, a signal
+/// dispatches each call, so a traced process also stops at its calls. Only the return values of
+/// these calls are compared, not the contents of the objects.
 const VARYING: &[&str] = &[
     "fstatfs",
     "getcpu",
@@ -36,14 +36,14 @@ const VARYING: &[&str] = &[
     "waitid",
 ];
 
-/// The ending of cases whose results depend on the queues, semaphores and segments of all
-/// processes.
+/// The ending of the names of cases whose results depend on the queues, semaphores and segments of
+/// all processes.
 const OF_ALL: &str = "_INFO";
 
-/// For each case, the result of the call, and the contents of its objects, as text.
+/// The results of each case as text: the result of the call, and the contents of its objects.
 type Seen = BTreeMap<String, Vec<String>>;
 
-/// Evicts an object's memory, if the runtime manages the memory. Returns whether the memory is
+/// Evicts the memory of an object, if the runtime manages the memory. Returns whether the memory is
 /// evicted.
 fn evict(object: &Object) -> bool {
     let bytes = object.pages.end - object.pages.start;
@@ -59,18 +59,18 @@ fn evict(object: &Object) -> bool {
     pages.iter().all(|page| page & 1 == 0)
 }
 
-/// Returns an object's bytes, and asserts that the bytes before it did not change.
+/// Returns the bytes of an object. Asserts that the bytes before the object did not change.
 fn contents(object: &Object) -> Vec<u8> {
     let bytes = object.pages.end - object.pages.start;
-    // SAFETY: the pages belong to the trial, which has no other reference to these pages.
+    // SAFETY: the pages belong to the trial, which has no other reference to them.
     let all = unsafe { std::slice::from_raw_parts(object.pages.start as *const u8, bytes) };
     let (before, it) = all.split_at(object.range.start - object.pages.start);
     assert!(before.iter().all(|&byte| byte == FILLER), "{:#x?}", object.range);
     it.to_vec()
 }
 
-/// Issues the call of a case with its objects evicted. Returns a line with the result and the
-/// contents of the objects.
+/// Evicts the objects of a case, and issues the call of the case. Returns a line with the result
+/// and the contents of the objects.
 fn issue(case: &Case) -> String {
     let Some((mut trial, given)) = Trial::prepare(case, Spoil::Nothing) else {
         return format!("case {}: left out\n", case.0);
@@ -88,7 +88,7 @@ fn issue(case: &Case) -> String {
     line + "\n"
 }
 
-/// Issues all cases, each in a child process with one thread or two threads.
+/// Issues the calls of all cases. Each case runs in a child process with one thread or two threads.
 fn issue_all(is_alone: bool) {
     for case in all() {
         let work = || {
@@ -149,7 +149,8 @@ fn run(place: &Place, test: &str, settings: Option<&str>) -> (Seen, usize, usize
     (seen, objects, gone)
 }
 
-/// Returns a text if the result of a case with a host differs from its native results, else `None`.
+/// Returns a message if the result of a case with a host differs from the native results, else
+/// `None`.
 fn difference(name: &str, [before, with, after]: [&Vec<String>; 3]) -> Option<String> {
     let is_refused = REFUSED.iter().any(|call| name.starts_with(call));
     let varies = VARYING.iter().any(|call| name.starts_with(call));

@@ -8,7 +8,7 @@ use testkit::{scaled, seed};
 
 const MB: u64 = 1_000_000;
 
-/// Runs a program that checks its own memory. Returns the statistics of its processes.
+/// Runs the program `memory`, which checks its own memory. Returns the statistics of its processes.
 fn checks_itself(place: &Place, settings: &str, threads: usize) -> Stats {
     let program = place.compile("memory");
     let program = program.to_str().unwrap();
@@ -29,9 +29,9 @@ fn a_program_of_one_thread_finds_its_memory() {
     }
 }
 
-/// The compressor thread ends before calls that fail in a process with several threads. Children
-/// have no compressor thread, and it does not keep the process running after the program's last
-/// thread.
+/// The compressor thread ends before a call that fails in a process with several threads. Children
+/// have no compressor thread. The compressor thread does not keep the process running after the
+/// program's last thread.
 #[test]
 fn a_program_of_one_thread_may_do_what_only_such_may() {
     let place = Place::new();
@@ -39,7 +39,7 @@ fn a_program_of_one_thread_may_do_what_only_such_may() {
     let settings = format!("limit={},block=4096", 20 * MB);
     let stats = place.same(&settings, &[program.to_str().unwrap(), "namespaces"]);
     assert!(stats.sum("evicted") > 1000 && stats.sum("aside") > 100);
-    // A process that ends because its last thread ends writes no statistics.
+    // A process that ends together with its last thread writes no statistics.
     place.same(&settings, &[program.to_str().unwrap(), "exits"]);
 }
 
@@ -61,7 +61,7 @@ fn calls_of_several_threads_are_whole() {
     assert!(stats.sum("evicted") > 1000, "{}", stats.sum("evicted"));
 }
 
-/// A thread fills and evicts blocks without protecting them first if all other threads wait.
+/// If all other threads wait, a thread fills and evicts blocks without protecting the blocks first.
 #[test]
 fn threads_that_wait_find_their_memory() {
     let place = Place::new();
@@ -78,7 +78,7 @@ fn threads_that_wait_find_their_memory() {
     assert!(filled > 4000 && kept < filled / 200, "{kept} of {filled} were marked before");
 }
 
-/// Calls whose ranges include parts of several areas return the same results as natively.
+/// Calls whose ranges overlap several areas of memory return the same results as natively.
 #[test]
 fn calls_about_several_areas_end_as_natively() {
     let place = Place::new();
@@ -97,7 +97,8 @@ fn memory_that_is_replaced_can_be_touched_at_any_time() {
     place.same("limit=20000000", &[program.to_str().unwrap(), &rounds]);
 }
 
-/// The kernel finds the mutexes of a thread that ends, including those in evicted memory.
+/// When a thread ends, the kernel finds the robust mutexes of the thread, including mutexes in
+/// evicted memory.
 #[test]
 fn who_waits_for_a_thread_that_has_ended_is_told() {
     let place = Place::new();
@@ -118,7 +119,7 @@ fn functions_of_the_c_library_find_their_memory() {
     }
 }
 
-/// Five calls are made per round; each call with evicted buffers raises a signal.
+/// Each round makes five calls, and each call with evicted buffers raises a signal.
 #[test]
 fn streams_find_their_memory() {
     let place = Place::new();
@@ -132,7 +133,7 @@ fn streams_find_their_memory() {
     }
 }
 
-/// If the memory of cancelled calls stayed pinned, it would together exceed the first limit.
+/// If the memory of cancelled calls stayed pinned, the pinned memory would exceed the first limit.
 #[test]
 fn who_is_cancelled_ends_and_lets_go() {
     let place = Place::new();
@@ -202,8 +203,8 @@ fn what_outlives_a_call_stays() {
 #[test]
 fn each_backend_finds_it() {
     for backend in ["signal", "signal-mappings", "signal-remap"] {
-        // The arena is small, because mappings take memory, and by default the runtime allows as
-        // many as the address space needs.
+        // The arena is small, because mappings take memory. By default, the runtime permits the
+        // number of mappings that the address space may need.
         let settings = format!("limit=6000000,arena=268435456,backend={backend}");
         let stats = checks_itself(&Place::new(), &settings, 2);
         assert!(stats.sum("evicted") > 1000 && stats.sum("filled") > 1000, "{backend}");
@@ -220,7 +221,7 @@ fn threads_are_answered_whose_own_storage_has_gone() {
     let (shown, stats) = place.hosted("limit=4000000", &[program.to_str().unwrap()]);
     assert_eq!(shown.output, "all is as it has to be\n", "{shown:?}");
     assert!(stats.sum("evicted") > 1000, "{}", stats.sum("evicted"));
-    // If several threads fault at the same time, they take turns to evict.
+    // Threads that fault at the same time evict one after the other.
     assert!(stats.sum("held_max") <= 4_200_000, "{}", stats.sum("held_max"));
 }
 
@@ -253,7 +254,7 @@ fn each_process_tells_what_it_did_itself() {
     let command = [program.to_str().unwrap(), "24"];
     let (shown, stats) = place.hosted("limit=8000000", &command);
     assert_eq!((&*shown.output, &*shown.status), ("", "exit status: 0"));
-    // The figures of a child of `vfork` count as figures of its parent.
+    // The figures of a child of `vfork` are included in the figures of its parent.
     let [forked, cloned, parent] = &stats.0[..] else { panic!("{:?}", stats.0) };
     let of = |line: &Value, name: &str| line[name].as_u64().unwrap();
     assert!(of(parent, "evicted") > 4000 && of(parent, "first_touches") > 6000, "{parent}");
@@ -287,7 +288,7 @@ fn tools_show_the_same() {
     let place = Place::new();
     let lines = (0..200_000u64).map(|line| format!("{} {line}\n", line * 2_654_435_761 % 99_991));
     fs::write(place.path().join("text"), lines.collect::<String>()).unwrap();
-    // The memory of these tools does not fit in the limits, but their working sets do.
+    // The memory of these tools exceeds the limits, but their working sets do not.
     for (limit, line) in [
         (9, "sort -S 20M text | cksum; sort --parallel=2 -n -S 10M text | tail -n 2"),
         (18, "xz -1 -T2 -c text | xz -dc | cksum"),

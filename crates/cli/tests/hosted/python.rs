@@ -9,8 +9,8 @@ use std::sync::Mutex;
 use testkit::is_long;
 use testkit::programs::Shown;
 
-/// Modules, the limit as a percentage of the memory that they hold without a limit, and the block
-/// size.
+/// Modules of CPython's tests. For each module: the limit as a percentage of the memory that the
+/// module holds without a limit, and the block size.
 type Modules = [(&'static str, u64, usize)];
 const SHORT: &Modules = &[
     ("test.test_dict", 80, 4096),
@@ -30,7 +30,7 @@ const LONG: &Modules = &[
     ("test.test_json", 85, 4096),
     ("test.test_sqlite3", 85, 4096),
     ("test.test_io", 85, 4096),
-    // One of the module's tests has 5 seconds to write 16 MB.
+    // One of the module's tests must write 16 MB within 5 seconds.
     ("test.test_socket", 95, 4096),
     ("test.test_selectors", 85, 4096),
     ("test.test_poll", 85, 16384),
@@ -57,14 +57,14 @@ const LONG: &Modules = &[
     ("test.test_tempfile", 85, 4096),
     ("test.test_ctypes", 85, 4096),
 ];
-/// Tests whose results with a host may differ from the native results. See
-/// `docs/design/runtime.md`.
+/// Tests whose results with a host may differ from the native results (see
+/// `docs/design/runtime.md`).
 const SHOWN: &[&str] = &[
-    // This test depends on which descriptor numbers are free, and the runtime uses one of them.
+    // This test depends on the free descriptor numbers, and the runtime uses one descriptor.
     "test_pass_fds_redirected",
 ];
 
-/// Returns the interpreter, if its tests are installed.
+/// Returns the Python interpreter, if its tests are installed.
 fn python() -> Option<String> {
     let script = "import sys, test.test_dict; print(sys.executable)";
     let out = Command::new("python3").args(["-c", script]).output().ok()?;
@@ -79,9 +79,10 @@ fn ends(file: &Path, shown: &Shown) -> BTreeMap<String, String> {
     lines.lines().filter_map(of).collect()
 }
 
-/// Runs a module natively, with a host, and with a host and a limit: `share` percent of the maximum
-/// memory that the module held. Returns the differences, and the number of blocks that were evicted
-/// and filled. This number varies between runs, because the limit depends on a short peak.
+/// Runs a module natively, with a host, and with a host and a limit. The limit is `share` percent
+/// of the maximum memory that the module held. Returns the differences, and the number of blocks
+/// that were evicted and filled. The number of blocks varies between runs, because the limit
+/// depends on a short peak.
 fn differences(python: &str, module: &str, share: u64, block: usize) -> (Vec<String>, u64) {
     let place = Place::new();
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs");
@@ -128,7 +129,7 @@ fn tests_of_pythons_end_as_natively() {
         return;
     };
     let modules = SHORT.iter().chain(if is_long() { LONG } else { &[] });
-    // Two modules run at a time, because most of them wait.
+    // Two modules run at the same time, because most modules spend their time waiting.
     let modules = Mutex::new(modules);
     let all = Mutex::new((Vec::new(), 0));
     let work = || {

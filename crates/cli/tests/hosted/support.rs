@@ -1,4 +1,4 @@
-//! Runs programs with a host and natively, and reads the lines that their processes write when they
+//! Runs programs with a host and natively, and reads the statistics that processes write when they
 //! end.
 
 use serde_json::Value;
@@ -9,13 +9,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use testkit::programs::{self, Shown};
 
-/// A directory for a program, and the host.
+/// A directory for a program and its files, and the path of the host.
 pub struct Place {
     place: programs::Place,
     host: PathBuf,
 }
 
-/// The lines of statistics of a program's processes.
+/// The statistics of a program's processes, one line for each process.
 pub struct Stats(pub Vec<Value>);
 
 impl Stats {
@@ -51,7 +51,7 @@ impl Place {
         self.place.compile(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs"), name)
     }
 
-    /// Runs a program with the host. Programs that it executes get a host, too.
+    /// Runs a program with the host. Programs that the program executes get a host too.
     pub fn hosted(&self, settings: &str, command: &[&str]) -> (Shown, Stats) {
         let stats = self.empty_file("stats");
         let mut all = OsString::from(settings);
@@ -68,7 +68,8 @@ impl Place {
         (shown, Stats(lines))
     }
 
-    /// Runs a program with a host and natively. Asserts that both outputs are the same.
+    /// Runs a program with a host and natively. Asserts that the outputs are equal. Returns the
+    /// statistics.
     pub fn same(&self, settings: &str, command: &[&str]) -> Stats {
         let (shown, stats) = self.hosted(settings, command);
         assert_eq!(shown, self.run(command), "{command:?}, with a host and natively");

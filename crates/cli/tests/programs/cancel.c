@@ -1,5 +1,5 @@
-// Checks that functions of the C library are cancellation points, as natively, for a thread that
-// waits, a thread that never has to wait, and a thread that was cancelled before. After the
+// Checks that functions of the C library are cancellation points, as they are natively. The
+// cancelled thread waits, or never has to wait, or was cancelled before the call. After the
 // cancellation, the memory of the functions' system calls can be evicted again.
 #define _GNU_SOURCE
 #include <errno.h>
@@ -20,14 +20,14 @@
 
 enum { PAGE = 4096, LARGE = 64 << 10, COLD = 8 << 20, ROUNDS = 200 };
 
-// The descriptors are an empty pipe, a full pipe, a pair of sockets that are both empty and full,
+// The descriptors are an empty pipe, a full pipe, a pair of sockets that is both empty and full,
 // files that are always ready, and a FIFO that no process opens.
 static int empty[2], full[2], pair[2], null, file;
 static char fifo[] = "fifo";
 static volatile int is_over, were_cleaned;
 
-// A function that makes a system call with memory at `at`. If `waits` is set, the call waits and
-// never completes.
+// A function that makes a system call with the memory at `at`. If `waits` is set, the call waits
+// for ever.
 typedef ssize_t Function(char *at, int waits);
 
 static ssize_t reads(char *at, int waits) {
@@ -107,7 +107,7 @@ static ssize_t reads_much(char *at, int waits) {
 	return read(empty[0], at, LARGE);
 }
 
-// The functions from NEVER_WAIT on may wait.
+// Functions with indexes from NEVER_WAIT on may wait.
 static Function *const functions[] = {
 	preads, preads64, pwrites, pwrites64, closes,
 	reads, writes, reads_parts, writes_parts, receives, receives_from, sends, sends_to, polls,
@@ -125,7 +125,7 @@ struct Task {
 static void clean(void *task) {
 	struct Task *of = task;
 	CHECK(!of->forbids);
-	// The memory of the cancelled call can be passed to another call.
+	// Another call can use the memory of the cancelled call.
 	CHECK(write(null, of->at, LARGE) == LARGE && pread(file, of->at, PAGE, 0) >= 0);
 	were_cleaned++;
 }
@@ -136,7 +136,7 @@ static int is_deferred(void) {
 	return type == PTHREAD_CANCEL_DEFERRED;
 }
 
-// Calls the function `times` times, or without end if `times` is 0.
+// Calls the function `times` times, or endlessly if `times` is 0.
 static void *calls(void *task) {
 	struct Task *of = task;
 	pthread_cleanup_push(clean, task);
@@ -149,7 +149,7 @@ static void *calls(void *task) {
 	return NULL;
 }
 
-// A thread that cancels itself before its first call, so that the call is never issued.
+// A thread that cancels itself before its first call. The call is never issued.
 static void *calls_too_late(void *task) {
 	struct Task *of = task;
 	CHECK(pthread_cancel(pthread_self()) == 0);
@@ -171,7 +171,7 @@ static void *calls_unless_disabled(void *task) {
 	return of;
 }
 
-// A thread that disables cancellation between calls, repeatedly.
+// A thread that repeatedly disables and enables cancellation between calls.
 static void *forbids(void *task) {
 	struct Task *of = task;
 	pthread_cleanup_push(clean, task);
@@ -197,8 +197,8 @@ static char *mapped(size_t bytes) {
 	return memory;
 }
 
-// A thread that is cancelled, but reaches no cancellation point: its memory is evicted and filled,
-// also in its children.
+// A cancelled thread that reaches no cancellation point. The memory of the thread is evicted and
+// filled, also in child processes.
 static void *goes_on(void *task) {
 	struct Task *of = task;
 	pthread_cleanup_push(clean, task);
@@ -223,7 +223,7 @@ static void *goes_on(void *task) {
 	return NULL;
 }
 
-// Checks that a thread ends when it is cancelled, and that its cleanup handlers run.
+// Checks that a cancelled thread ends and that its cleanup handlers run.
 static void cancel(void *(*made)(void *), struct Task *task, int is_sent) {
 	pthread_t thread;
 	void *result;
@@ -266,8 +266,7 @@ static void each(int has_gone) {
 	}
 }
 
-// A process with one thread may cancel that thread. The process then exits successfully, as when
-// its last thread ends.
+// A process may cancel its only thread. The process then exits successfully.
 static void alone(void) {
 	for (int nth = 0; nth < FUNCTIONS; nth++) {
 		pid_t child = fork();
@@ -283,8 +282,8 @@ static void alone(void) {
 	}
 }
 
-// Checks that the memory that a cancelled call had pinned can be evicted again. If it stayed
-// pinned, the pinned memory of all calls together would exceed the limit.
+// Checks that memory that a cancelled call had pinned can be evicted again. If this memory stayed
+// pinned, all calls together would pin more memory than the limit.
 static void many(void) {
 	for (int round = 0; round < ROUNDS; round++) {
 		struct Task task = {reads_much, mapped(LARGE), 1, 0, 0, 0};

@@ -1,5 +1,5 @@
-// Children of a program that has evicted much memory. Each child does little, as its figures
-// at its end show.
+// Forks children of a program that has evicted much memory. Each child does little work, as its
+// figures show when it ends.
 //
 //   children MIB
 #define _GNU_SOURCE

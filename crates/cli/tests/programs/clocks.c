@@ -1,5 +1,5 @@
-// Disables the code of the kernel that reads the time in a process (the vDSO), and uses memory
-// after that. `counter` disables the time stamp counter, here and in an executed program; `vdso`
+// Disables the vDSO, the kernel's code that reads the time in a process, and then uses memory.
+// `counter` disables the time stamp counter in this program and in an executed program. `vdso`
 // unmaps the vDSO.
 #include <stdio.h>
 #include <stdlib.h>

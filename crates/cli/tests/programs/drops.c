@@ -1,5 +1,5 @@
-// Drops the pages of all code that is mapped from files while a thread waits in a call. At the next
-// access, the kernel reads the pages from the files again.
+// Drops the pages of all code that is mapped from files while a thread waits in a system call. The
+// next access makes the kernel read the pages from the files.
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,7 +42,7 @@ static void pass(int ends[2]) {
 
 static void *waits(void *ignored) {
     char byte = 0;
-    // A C library makes system calls by another instruction if the process has several threads.
+    // In a process with several threads, a C library makes system calls by a different instruction.
     for (int i = 0; i < CALLS; i++) pass(first);
     CHECK(read(second[0], &byte, 1) == 1 && byte == 5);
     return ignored;

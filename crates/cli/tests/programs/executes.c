@@ -1,6 +1,6 @@
-// Executes programs in all ways, and checks that these programs have no child and inherit the
-// signal mask and pending signals. Also checks that failed calls return errors. Usage: executes
-// ROUNDS
+// Executes programs in every way that the system offers. Checks that each executed program has no
+// child, and inherits the signal mask and pending signals. Also checks that failed calls return
+// errors. Usage: executes ROUNDS
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -34,7 +34,7 @@ static int is_blocked(int signal) {
     return sigismember(&mask, signal);
 }
 
-// Returns whether the process has all capabilities that it can have.
+// Returns whether the process has every capability that it can have.
 static int has_capabilities(void) {
     struct __user_cap_header_struct head = {_LINUX_CAPABILITY_VERSION_3, 0};
     struct __user_cap_data_struct sets[2];
@@ -45,7 +45,7 @@ static int has_capabilities(void) {
     return has_all;
 }
 
-// Checks a program that was executed in the way `how`.
+// Checks a program that was executed by the method `how`.
 static int child(const char *how) {
     int is_left = !strcmp(how, "left");
     if (!is_left) has_no_child();
@@ -54,8 +54,8 @@ static int child(const char *how) {
     int is_masked = !strcmp(how, "masked");
     CHECK(is_blocked(SIGUSR2) == is_masked && sigismember(&pending, SIGUSR2) == is_masked);
     CHECK(!is_blocked(SIGSEGV) && !is_blocked(SIGSYS));
-    // The signal of a child that was not waited for stays pending, and no signal of another child
-    // (the helper that injects a host) is pending.
+    // The SIGCHLD of a child that was not waited for stays pending. No SIGCHLD of the helper that
+    // injects a host is pending.
     CHECK(sigismember(&pending, SIGCHLD) == is_left && is_blocked(SIGCHLD) == (is_masked || is_left));
     CHECK(!is_left || waitpid(-1, NULL, WNOHANG) > 0);
     CHECK(strcmp(how, "traps") || signal(SIGTRAP, SIG_IGN) == SIG_IGN);
@@ -68,7 +68,7 @@ static int child(const char *how) {
     return 42;
 }
 
-// Drops one capability, and also the capability to trace any process.
+// Drops an arbitrary capability, and the capability to trace any process.
 static void give_up_capabilities(void) {
     struct __user_cap_header_struct head = {_LINUX_CAPABILITY_VERSION_3, 0};
     struct __user_cap_data_struct sets[2];
@@ -131,7 +131,7 @@ static pid_t forked(const char *how) {
     } else if (!strcmp(how, "capabilities") && !geteuid()) {
         give_up_capabilities();
     } else if (!strcmp(how, "signals")) {
-        // The thread to which signals are sent all the time. The executed program ignores these
+        // The thread that receives signals all the time. The executed program ignores these
         // signals.
         static pthread_t self;
         self = pthread_self();
@@ -154,7 +154,7 @@ static pid_t forked(const char *how) {
     _exit(6);
 }
 
-// Executes a program from a child of vfork, as a shell does, with the memory of the parent.
+// Executes a program from a child of `vfork`, which uses the memory of its parent, as in a shell.
 static pid_t vforked(void) {
     pid_t process = vfork();
     if (!process) {
@@ -169,7 +169,7 @@ static void *vforks(void *rounds) {
     return NULL;
 }
 
-// Ignored signals and signals that stop the process arrive at any time during an execution.
+// Ignored signals, and signals that stop the process, arrive at any time during an `execve`.
 static void disturbed(int rounds) {
     for (int nth = 0; nth < rounds; nth++) {
         signal(SIGUSR1, SIG_IGN);
@@ -183,7 +183,7 @@ static void disturbed(int rounds) {
     }
 }
 
-// Stops process groups at any time during an execution, and continues only the executing process.
+// Stops process groups at any time during an `execve`, and continues only the executing process.
 static void stopped_groups(int rounds) {
     for (int nth = 0; nth < rounds; nth++) {
         pid_t process = fork();

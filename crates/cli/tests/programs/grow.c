@@ -1,5 +1,4 @@
-// Mappings that the runtime leaves to the kernel grow, including the mapping at the end of the
-// arena.
+// Mappings that the runtime does not manage grow, including the mapping at the end of the arena.
 #define _GNU_SOURCE
 #include <sys/mman.h>
 
@@ -16,7 +15,7 @@ int main(void) {
 		each[nth][3 * PAGE] = (unsigned char)(nth + 1);
 		CHECK(mprotect(each[nth], 4 * PAGE, PROT_READ) == 0);
 	}
-	// The mapping is resized from 4 pages to 40, 60 and 2. Then the mapping is removed.
+	// Each mapping is resized from 4 pages to 40, 60 and 2 pages, and then removed.
 	for (int nth = 0; nth < COUNT; nth++) {
 		size_t now = 4;
 		for (size_t next = 40; next <= 60; next += 20) {

@@ -1,5 +1,6 @@
-// Threads read and write buffers that other threads evict, while signals arrive. No call is
-// interrupted. Then a handler leaves a call by a jump, and the thread's next calls succeed.
+// Threads read and write buffers that other threads evict, while signals arrive. No system call is
+// interrupted. Then a signal handler leaves a system call by a jump, and the thread's next calls
+// succeed.
 //
 //   held ROUNDS
 #define _GNU_SOURCE
@@ -22,7 +23,7 @@ static sigjmp_buf jump;
 static int nested[2];
 static char *byte;
 
-// A handler that makes system calls with the program's memory.
+// A signal handler that makes system calls with the program's memory.
 static void on_poke(int signal) {
 	int saved = errno;
 	(void)signal;
@@ -72,7 +73,7 @@ static void *send_round(void *argument) {
 	return argument;
 }
 
-// A thread that leaves a waiting read by a jump repeatedly, and continues to read and write.
+// A thread that repeatedly leaves a waiting `read` by a jump, and then reads and writes again.
 static void *leave(void *argument) {
 	int pipes[2];
 	CHECK(pipe(pipes) == 0);

@@ -1,4 +1,4 @@
-// Memory that the kernel may touch after a call has returned is not evicted: the pages of a pipe,
+// Memory that the kernel may touch after a system call returns is not evicted: the pages of a pipe,
 // of an asynchronous transfer, and of a message that the network sends without a copy.
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -16,8 +16,8 @@
 
 enum { PAGE = 4096, PAGES = 8, BYTES = PAGES * PAGE };
 
-// Returns pages that the runtime has evicted. Natively, the pages stay resident if the system has
-// no swap.
+// Returns pages that the runtime has evicted. Without the runtime, the pages stay resident if the
+// system has no swap.
 static char *gone(int byte) {
 	char *at = mmap(0, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	CHECK(at != MAP_FAILED);
@@ -26,7 +26,7 @@ static char *gone(int byte) {
 	return at;
 }
 
-// Returns whether the system has swap, to which the kernel may evict pages itself.
+// Returns whether the system has swap. With swap, the kernel itself may evict pages.
 static int has_swap(void) {
 	char lines[4096];
 	int file = open("/proc/swaps", O_RDONLY);
@@ -35,7 +35,7 @@ static int has_swap(void) {
 	return bytes > 0 && memchr(lines, '\n', bytes) != lines + bytes - 1;
 }
 
-// Checks that the pages stay resident, although the program requests their eviction.
+// Checks that the pages stay resident although the program requests their eviction.
 static void stays(char *at) {
 	unsigned char pages[PAGES];
 	if (has_swap())
@@ -46,8 +46,8 @@ static void stays(char *at) {
 		CHECK(pages[nth] & 1);
 }
 
-// After vmsplice, a pipe holds the pages themselves, so later writes to the pages appear in the
-// pipe.
+// After `vmsplice`, a pipe holds the program's pages, so the pipe contains later writes to the
+// pages.
 static void spliced(void) {
 	int pipes[2];
 	char *at = gone(1), back[BYTES];
@@ -65,7 +65,7 @@ static void transferred(void) {
 	char name[] = "lastingXXXXXX", *from = gone(3), *into = gone(4);
 	int file = mkstemp(name);
 	CHECK(file >= 0 && unlink(name) == 0);
-	// The file system may not support direct transfers.
+	// The file system may not support direct I/O.
 	fcntl(file, F_SETFL, O_DIRECT);
 	CHECK(syscall(SYS_io_setup, 2, &context) == 0);
 	struct iocb write = {.aio_lio_opcode = IOCB_CMD_PWRITE, .aio_fildes = (unsigned)file};

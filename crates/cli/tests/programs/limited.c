@@ -1,5 +1,6 @@
-// Prints the limits of address space, data and stack of this process. With an argument, a child of
-// vfork halves its own limit of address space, and executes this program after a call that fails.
+// Prints this process's limits of address space, data and stack. With an argument, a child of
+// `vfork` first halves its own limit of address space and makes a failing call. The child then
+// executes this program.
 #include <stdio.h>
 #include <sys/resource.h>
 #include <sys/wait.h>

@@ -13,7 +13,7 @@
 
 enum { MIB = 1 << 20, LIMIT = 300 * MIB };
 
-// Allocates memory until an allocation is refused. Returns the size of the allocated memory in MiB.
+// Allocates memory until an allocation fails. Returns the size of the allocated memory in MiB.
 static int taken(void) {
 	int count = 0;
 	for (char *memory; count < 1000 && (memory = malloc(MIB)); count++)

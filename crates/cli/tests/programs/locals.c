@@ -1,6 +1,6 @@
-// Evicts memory that belongs to waiting threads: the table by which the C library finds
-// thread-local storage, and a stack that the program provides, with thread-local storage at its
-// end. The table lies in the heap.
+// Evicts memory that belongs to waiting threads. The memory is the table by which the C library
+// finds thread-local storage, and a stack that the program provides. The table lies in the heap.
+// Thread-local storage lies at the end of the stack.
 //
 //   locals
 #define _GNU_SOURCE
@@ -21,7 +21,7 @@
 static int go[2];
 static uint8_t *memory;
 static __thread int own = 7;
-// Moves the storage of libraries to pages other than the pages of the thread's descriptor.
+// Separates the storage of libraries from the pages that hold the thread's descriptor.
 static __thread volatile char much[3 * PAGE];
 
 static void *map(size_t bytes) {
@@ -44,8 +44,8 @@ static void *wait_and_touch(void *argument) {
 	return (void *)(size_t)own;
 }
 
-// Allocates a block so large that no thread touches the memory beside it. Further blocks fill the
-// start of the heap, up to 2 MiB, which the runtime leaves to the kernel.
+// Allocates a block that is so large that no thread touches memory beside the block. The first
+// blocks fill the 2 MiB at the start of the heap, which the runtime does not manage.
 static void *apart(void) {
 	return malloc(300 << 10);
 }

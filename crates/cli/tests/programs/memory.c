@@ -1,11 +1,11 @@
-// A program that checks its own memory. The program maps, moves, protects and drops memory and
-// forks at random, and passes its memory to system calls that read and write it. The program
-// records the expected contents of each page.
+// A program that checks its own memory. At random, the program maps, moves, protects and drops
+// memory, forks, and passes its memory to system calls. The program records the expected contents
+// of each page.
 //
 //   memory SEED STEPS THREADS [fixed]
 //
-// With "fixed", memory is mapped at addresses of the program's choice, in three areas: a
-// reservation, readable and writable memory, and executable memory of the same kind.
+// With "fixed", the program chooses the addresses of mappings. The mappings lie in three areas: a
+// reservation, readable and writable memory, and memory that is also executable.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <pthread.h>
@@ -92,7 +92,7 @@ static void fill(struct state *state, struct region *region, size_t from, size_t
 	}
 }
 
-// Returns whether a touch raises a signal.
+// Returns whether touching the memory raises a signal.
 static int faults(volatile uint8_t *at, int is_write) {
 	int did = 1;
 	is_expected = 1;
@@ -129,7 +129,7 @@ static void map_areas(void) {
 }
 
 static void unmap_areas(void) {
-	// Unmaps two of the areas by one call, with all memory between them.
+	// Unmaps two areas, and all memory between them, by one call.
 	CHECK(munmap((void *)areas[1], areas[0] + (1ul << 40) - areas[1]) == 0);
 	CHECK(mprotect((void *)areas[1], PAGE, PROT_READ) == -1 && errno == ENOMEM);
 	CHECK(faults((uint8_t *)areas[0], 0) && !faults((uint8_t *)areas[2] + (511ul << 20), 1));
@@ -167,7 +167,7 @@ static void unmap(struct state *state, struct region *region) {
 	uint8_t *gone = region->start + keep * PAGE;
 	CHECK(munmap(gone, (region->pages - keep) * PAGE) == 0);
 	errno = 0;
-	// With several threads, another thread may already have mapped memory there.
+	// With several threads, another thread may have mapped memory at this address.
 	CHECK(threads > 1 || (write(state->pair[0], gone, 1) == -1 && errno == EFAULT));
 	region->pages = keep;
 	if (keep == 0)
@@ -197,13 +197,13 @@ static void protect(struct state *state, struct region *region) {
 }
 
 static void move(struct state *state, struct region *region) {
-	// In one of four cases, the number of pages does not change, so the system does not move the
+	// In one of four cases, the number of pages does not change, and the kernel does not move the
 	// memory.
 	size_t pages = random_below(state, 4) ? 1 + random_below(state, PAGES_MAX) : region->pages;
 	uint8_t *to = NULL;
 	int flags = MREMAP_MAYMOVE;
-	// The whole region gets the same setting, because the kernel does not move a region of which
-	// children inherit only a part.
+	// Applies one setting to the whole region. The kernel does not move a region if children inherit
+	// only part of it.
 	leave_out(region, 0, region->pages, region->is_left_out[0]);
 	if (random_below(state, 4) == 0) {
 		to = mmap(NULL, pages * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -213,7 +213,7 @@ static void move(struct state *state, struct region *region) {
 	}
 	uint8_t *now = mremap(region->start, region->pages * PAGE, pages * PAGE, flags, to);
 	if (now == MAP_FAILED && errno == EFAULT) {
-		// The call fails if the region consists of several mappings of the kernel.
+		// The call fails if the region consists of several of the kernel's mappings.
 		if (to)
 			CHECK(munmap(to, pages * PAGE) == 0);
 		return;
@@ -227,7 +227,7 @@ static void move(struct state *state, struct region *region) {
 	region->pages = pages;
 }
 
-// Writes pages to a file, and reads them into another region, by system calls.
+// Writes pages to a file, and reads them into another region.
 static void by_file(struct state *state, struct region *region) {
 	size_t from = random_below(state, region->pages);
 	size_t count = region->pages - from;
@@ -248,8 +248,8 @@ static void by_file(struct state *state, struct region *region) {
 	memcpy(other->stamp, region->stamp + from, count * sizeof *other->stamp);
 }
 
-// Sends pages as a datagram and receives it in another region. A datagram that can't be stored is
-// lost.
+// Sends pages as a datagram, and receives the datagram in another region. A datagram that can't be
+// stored is lost.
 static void by_datagram(struct state *state, struct region *region) {
 	struct region *other = &state->regions[random_below(state, REGIONS)];
 	size_t from = random_below(state, region->pages);
@@ -284,8 +284,8 @@ static void map_over(struct state *state, struct region *region) {
 	memset(region->is_left_out + from, 0, count);
 }
 
-// In a child, checks the contents of all regions, except the pages that children do not inherit.
-// Other memory may lie at the addresses of those pages.
+// In a child, checks the contents of all regions. Pages that children do not inherit are not
+// checked, because other memory may lie at their addresses.
 static void verify_child(struct state *state) {
 	for (struct region *region = state->regions; region < state->regions + REGIONS; region++) {
 		for (size_t page = 0; region->start && page < region->pages; page++) {
@@ -298,8 +298,8 @@ static void verify_child(struct state *state) {
 	}
 }
 
-// In a child, maps new memory at the addresses of pages that the child did not inherit, if no other
-// memory is mapped there.
+// In a child, maps new memory at the addresses of pages that the child did not inherit, if these
+// addresses are free.
 static void close_holes(struct region *region) {
 	int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE;
 	for (size_t page = 0; page < region->pages; page++) {
@@ -328,7 +328,7 @@ static void forks(struct state *state, struct region *region) {
 			pid_t grandchild = fork();
 			CHECK(grandchild >= 0);
 			if (grandchild == 0) {
-				// The grandchild lacks the pages that its parent lacks.
+				// The grandchild lacks the same pages as its parent.
 				verify_child(state);
 				_exit(0);
 			}
@@ -407,7 +407,7 @@ static void *run(void *nth) {
 	return NULL;
 }
 
-// Checks that memory below the program break holds zeros after it is released and allocated again.
+// Checks that memory below the program break holds zeros after it was released and allocated again.
 static void breaks(void) {
 	for (int round = 0; round < 20; round++) {
 		size_t bytes = (size_t)(round % 5 + 1) * 700001;
@@ -424,7 +424,8 @@ static void breaks(void) {
 	}
 }
 
-// Checks that a child does not inherit memory with MADV_DONTFORK, and may map new memory there.
+// Checks that a child does not inherit memory with MADV_DONTFORK, and that the child can map new
+// memory at its addresses.
 static void child_lacks(void) {
 	struct state state = {.next_stamp = 77};
 	struct region *region = state.regions;

@@ -8,7 +8,7 @@ import sys
 import tempfile
 import unittest
 
-# A machine may have VSOCK that leads nowhere: a test of it waits for ever, in whatever it runs.
+# On a machine with a VSOCK that has no peer, a test of VSOCK waits for ever.
 LEFT_OUT = "VSOCK"
 
 

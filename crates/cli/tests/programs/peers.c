@@ -1,5 +1,6 @@
-// A process reads and writes its own memory and the memory of its child by `process_vm_readv` and
-// `process_vm_writev`: with vectors, at any offset, while the child waits or uses its memory.
+// A process reads and writes its own memory and its child's memory by `process_vm_readv` and
+// `process_vm_writev`. The calls use vectors and any offset, while the child waits or uses its
+// memory.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdint.h>
@@ -26,7 +27,8 @@ static int is(const unsigned char *memory, size_t first, size_t bytes, int round
     return 1;
 }
 
-// Transfers `bytes` bytes as two vectors on each side. Returns whether all bytes were transferred.
+// Transfers `bytes` bytes, with two vectors on each side. Returns whether all bytes were
+// transferred.
 static int transfer(pid_t process, unsigned char *here, unsigned char *there, size_t bytes, int writes) {
     struct iovec local[2] = {{here, bytes / 3}, {here + bytes / 3, bytes - bytes / 3}};
     struct iovec remote[2] = {{there, bytes / 2}, {there + bytes / 2, bytes - bytes / 2}};
@@ -78,7 +80,7 @@ int main(void) {
     if (write(down[1], &token, 1) != 1) return 10;
     int status;
     waitpid(child, &status, 0);
-    // Reads of unmapped memory are refused as natively, and the bytes before that memory are read.
+    // The kernel refuses reads of unmapped memory, and reads the bytes before that memory.
     unsigned char *edge = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     munmap(edge + PAGE, PAGE);
     static unsigned char two[2 * PAGE];

@@ -1,4 +1,4 @@
-// Calls that check whether memory is mapped, as unwinders and crash reporters do.
+// System calls by which unwinders and crash reporters check whether memory is mapped.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <setjmp.h>
@@ -30,7 +30,7 @@ static void probe(const char *what, char *start, size_t pages) {
 
 static void sealed(char *start) {
 	if (syscall(SYS_mseal, start, 8 * PAGE, 0) != 0) {
-		// Older kernels lack this call.
+		// Old kernels lack this call.
 		printf("not sealed\n");
 		return;
 	}
@@ -51,7 +51,7 @@ static void caught(int signal, siginfo_t *info, void *context) {
 	siglongjmp(back, 1);
 }
 
-// Touches a byte. Prints the signal code that the handler receives.
+// Touches a byte. Prints the code of the signal that the touch raises.
 static void touch(const char *what, volatile char *at, int writes) {
 	code = 0;
 	if (sigsetjmp(back, 1) == 0) {
@@ -84,7 +84,7 @@ static void causes(void) {
 
 static void on_alarm(int signal) { (void)signal; }
 
-// If a signal interrupts a sleep, the kernel writes the remaining time to memory that may not be
+// If a signal interrupts a sleep, the kernel writes the remaining time to memory, which may not be
 // mapped.
 static void sleeps(void) {
 	struct sigaction action = {.sa_handler = on_alarm, .sa_flags = SA_RESTART};

@@ -1,5 +1,6 @@
-// Executes a program for which a system call is refused: refuses ACTION NUMBER PROGRAM [ARGUMENTS].
-// ACTION is a return value of a seccomp filter, which makes the call fail or kills the process.
+// Executes a program and refuses one of its system calls: refuses ACTION NUMBER PROGRAM
+// [ARGUMENTS]. ACTION is a return value of a seccomp filter, which makes the call fail or kills the
+// process.
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <stdlib.h>

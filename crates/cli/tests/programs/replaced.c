@@ -1,5 +1,5 @@
-// Threads touch memory while another thread replaces it by mappings at the same addresses. The
-// memory is always readable and writable, so no touch raises a signal.
+// Threads touch memory while another thread replaces the memory by mappings at the same addresses.
+// The memory is always readable and writable, so no touch raises a signal.
 //
 //   replaced ROUNDS
 #define _GNU_SOURCE

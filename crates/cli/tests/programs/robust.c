@@ -1,5 +1,6 @@
-// Checks that, if a thread ends with locked robust mutexes, the next thread that locks one of them
-// gets EOWNERDEAD, even if the mutexes, and the list's pointers to them, lie in evicted memory.
+// Tests robust mutexes in evicted memory. A thread ends with locked mutexes. The next thread that
+// locks one of these mutexes gets EOWNERDEAD, although the mutexes and the list of locked mutexes
+// were evicted.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
@@ -62,7 +63,7 @@ int main(void) {
 		CHECK(pthread_join(thread, NULL) == 0);
 		are_told();
 	}
-	// A child ends while it holds this mutex, which it shares with this process.
+	// A child ends while it holds this mutex. The child shares the mutex with this process.
 	pthread_mutex_t *shared =
 		mmap(0, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	CHECK(shared != MAP_FAILED);

@@ -1,10 +1,11 @@
-// Restricts its own system calls (seccomp) when its memory is larger than the limit. After that,
-// the program uses its memory, or executes the program that the further arguments name. The first
-// argument selects the restriction: `strict` or a filter. `narrow` allows reads, writes and exit,
-// and `wide` refuses one call. `host` kills the process at calls that a host makes. `refused` is a
-// filter that the kernel does not accept. `child` makes a child of vfork install `host`. `heap`
-// allows the break, and `number` kills the process at getpid and gettid. `probe` requests the
-// strict mode as libraries do to detect it.
+// Restricts its own system calls (seccomp) when its memory is larger than the limit. After the
+// restriction, the program uses its memory, or executes the program in the other arguments. The
+// first argument selects the restriction. `strict` is the strict mode. `narrow` is a filter that
+// allows reads, writes and exit. `wide` is a filter that refuses one call. `host` is a filter that
+// kills the process at calls that a host makes. `refused` is a filter that the kernel does not
+// accept. `child` makes a child of `vfork` install `host`. `heap` is a filter that allows `brk`.
+// `number` is a filter that kills the process at `getpid` and `gettid`. `probe` requests the strict
+// mode as libraries do to detect it.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <malloc.h>
@@ -97,12 +98,12 @@ static void *take_more(void *none) {
 
 static char *pieces[4096];
 
-// Fills the heap at the program break (no block is a separate mapping), frees the memory, and fills
-// the heap again.
+// Fills the heap at the program break, frees the memory, and fills the heap again. No block is a
+// separate mapping.
 static void use_heap(void) {
     struct rlimit limit;
     if (getrlimit(RLIMIT_DATA, &limit)) _exit(5);
-    // A host adds the size of its own mappings to the limit.
+    // A host adds the size of its own mappings to the limit of address space.
     put(limit.rlim_cur >= (200 << 20) && limit.rlim_max < 1L << 40 ? "limit\n" : "no limit\n");
     for (int turn = 0; turn < 3; turn++) {
         for (int nth = 0; nth < 4096; nth++) {
@@ -122,7 +123,7 @@ static void use_heap(void) {
     }
 }
 
-// A child of vfork restricts its calls, and executes a program.
+// A child of `vfork` restricts its calls, and then executes a program.
 static int restrict_child(void) {
     int status = 1;
     pid_t child = vfork();
@@ -150,9 +151,9 @@ int main(int count, char **list) {
     size_t wrong = 0;
     for (size_t at = 0; at < BYTES / 4; at++) wrong += memory[at] != (unsigned)(at / 8 * 2654435761u);
     put(wrong ? "wrong\n" : "whole\n");
-    // The heap shrinks and grows, and the limits are those that the program has set.
+    // The heap shrinks and grows. The limits are those that the program has set.
     if (!strcmp(list[1], "heap")) use_heap();
-    // Allocates more memory and starts a thread, if the restriction permits that.
+    // Allocates more memory and starts a thread, if the restriction permits these calls.
     if (!strstr("strict narrow heap number", list[1])) {
         void *more = 0;
         pthread_t thread;

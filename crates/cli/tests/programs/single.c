@@ -1,6 +1,6 @@
-// A program with one thread evicts much memory, and makes a call that fails in processes with
-// several threads (`unshare`). Its children count their threads. With `exits`, the program ends
-// when its only thread ends.
+// A program with one thread evicts much memory, and makes a call that fails in a process with
+// several threads (`unshare`). The children of the program count their own threads. With `exits`,
+// the program ends when its only thread ends.
 //
 //   single namespaces|exits
 #define _GNU_SOURCE
@@ -20,7 +20,7 @@ enum { WORDS = 40 << 17 };
 
 static uint64_t *memory;
 
-// Touches all memory, so that much of it is evicted and filled.
+// Touches all memory, so that much memory is evicted and filled.
 static void go_over(uint64_t round) {
 	for (size_t at = 0; at < WORDS; at++) {
 		if (round > 0)
@@ -29,7 +29,7 @@ static void go_over(uint64_t round) {
 	}
 }
 
-// Returns the number of this process's threads that a program can see.
+// Returns the number of threads of this process, as far as a program can see them.
 static int threads(void) {
 	DIR *tasks = opendir("/proc/self/task");
 	CHECK(tasks);
@@ -42,7 +42,7 @@ static int threads(void) {
 
 int main(int count, char **args) {
 	CHECK(count == 2 || count == 3);
-	// A child that has to evict at once has a compressor thread.
+	// A child that must evict at once has a compressor thread.
 	int most = count == 3 && strcmp(args[2], "tight") == 0 ? 2 : 1;
 	memory = malloc(WORDS * 8);
 	CHECK(memory);
@@ -59,8 +59,8 @@ int main(int count, char **args) {
 		}
 		int status;
 		CHECK(waitpid(child, &status, 0) == child && WEXITSTATUS(status) == 7);
-		// The kernel refuses this call in a process with several threads. In other processes the call has
-		// no effect.
+		// The kernel refuses this call in a process with several threads. In a process with one thread,
+		// the call has no effect.
 		CHECK(unshare(CLONE_THREAD) == 0);
 		CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
 	}
@@ -68,7 +68,7 @@ int main(int count, char **args) {
 	fflush(stdout);
 	if (strcmp(args[1], "exits") == 0) {
 		go_over(5);
-		// Ends this thread, not the whole process.
+		// Ends this thread instead of the process.
 		syscall(SYS_exit, 0);
 	}
 	return 0;

@@ -1,5 +1,5 @@
-// A process that shares the program's memory stops the program's threads by ptrace, as
-// AddressSanitizer does to search for leaks. It reads all memory while the threads are stopped.
+// A process that shares the program's memory stops the program's threads by ptrace, and then reads
+// all memory. AddressSanitizer searches for leaks in this way.
 //
 //   stopped ROUNDS
 #define _GNU_SOURCE
@@ -30,7 +30,7 @@ static uint64_t value(uint64_t page) {
 	return page * 0x9e3779b97f4a7c15 | 1;
 }
 
-// A thread that fills blocks, and so evicts other blocks.
+// A thread that fills blocks and thereby evicts other blocks.
 static void *work(void *nth) {
 	threads[(intptr_t)nth] = gettid();
 	for (uint64_t seed = (intptr_t)nth; !is_over;) {

@@ -1,6 +1,5 @@
-// Tests the C library's streams, whose functions call `read` and `write` inside that library. Their
-// data are complete even if buffers were evicted, and a thread that waits in a stream can be
-// cancelled.
+// Tests streams of the C library, which call `read` and `write` inside the library. The data are
+// complete even if buffers were evicted. A thread that waits in a stream can be cancelled.
 //
 //   streams ROUNDS THREADS
 #define _GNU_SOURCE
@@ -32,7 +31,7 @@ static char *mapped(size_t bytes) {
 	return memory;
 }
 
-// One stream reads the data that another stream writes through a file or a pipe.
+// Copies data from one stream to another, through a file or a pipe.
 static void copy(FILE *to, FILE *from, int is_file) {
 	char *buffers = mapped(2 * PAGE);
 	CHECK(setvbuf(to, buffers, _IOFBF, PAGE) == 0);
@@ -115,7 +114,7 @@ static void *adds(void *to) {
 	return NULL;
 }
 
-// Cancels a thread that waits in a call, or makes one call after another.
+// Cancels a thread that waits in a system call, or that makes one call after another.
 static void cancel(void *(*made)(void *), void *argument) {
 	pthread_t thread;
 	void *result;
@@ -137,7 +136,7 @@ static void cancel_all(void) {
 	CHECK(putc('x', to) == 'x' && fflush(to) == 0);
 	cancel(gets_nothing, from);
 	cancel(fills, to);
-	// If this stream stayed open, the data left in the other stream would block the end of the
+	// If this stream stayed open, unwritten data in the other stream would block the end of the
 	// program.
 	CHECK(fclose(from) == 0);
 	cancel(adds, &counter);
@@ -149,7 +148,7 @@ static void cancel_all(void) {
 	cancel(cancels_itself, nothing);
 }
 
-// Installs a filter that kills the process at `poll`, which the program itself does not call.
+// Installs a filter that kills the process at `poll`. The program itself does not call `poll`.
 static void confine(void) {
 	struct sock_filter allowed[] = {
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
@@ -160,7 +159,7 @@ static void confine(void) {
 	struct sock_fprog filter = {sizeof allowed / sizeof *allowed, allowed};
 	CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
 	CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0);
-	// From now on, each call raises a signal.
+	// From here on, each system call raises a signal.
 	rounds = 20;
 	by_pipe();
 }

@@ -1,6 +1,6 @@
-// Traces a child that executes a program, as debuggers and `strace` do: after `fork`, when the
-// child stops itself first, and after `vfork`, when the tracer waits for the child's `execve`. The
-// parent uses its memory before and after it traces the child. The program prints each stop.
+// Traces a child that executes a program, as debuggers and `strace` do. After `fork`, the child
+// first stops itself. After `vfork`, the tracer waits for the child's `execve`. The parent uses its
+// memory before and after it traces the child. The program prints each stop.
 #define _GNU_SOURCE
 #include <signal.h>
 #include <stdio.h>

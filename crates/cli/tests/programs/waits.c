@@ -1,5 +1,6 @@
-// Threads wait in system calls while others evict and fill memory. Each thread checks its own
-// memory and the data of the call. Waiting threads get signals, and the handlers touch memory.
+// Threads wait in system calls while other threads evict and fill memory. Each thread checks its
+// own memory and the data of its call. Waiting threads receive signals, and the signal handlers
+// touch memory.
 //
 //   waits ROUNDS THREADS   with threads that wait and get signals, while children begin and end
 //   waits ROUNDS 0         with a thread that has run during faults, and then only sleeps
@@ -42,7 +43,7 @@ static uint8_t *page_of(struct waiting *of, unsigned long nth) {
 	return of->own + nth % OWN_PAGES * PAGE;
 }
 
-// A handler that checks its thread's memory, and changes it.
+// A signal handler that checks and changes the memory of its thread.
 static void on_signal(int signal) {
 	int saved = errno;
 	(void)signal;
@@ -53,7 +54,7 @@ static void on_signal(int signal) {
 	errno = saved;
 }
 
-// Reads by `syscall`, not by the C library's `read`. Retries if a signal interrupts the call.
+// Reads by `syscall` instead of the C library's `read`. Retries if a signal interrupts the call.
 static long wait_to_read(int from, uint8_t *to, size_t bytes) {
 	long got;
 	do
@@ -88,7 +89,7 @@ static void wait_for(struct waiting *this, unsigned how, uint8_t *page) {
 	}
 }
 
-// A thread that sends received data back through its own memory.
+// A thread that receives data in its own memory and sends the data back.
 static void *wait_and_answer(void *argument) {
 	self = argument;
 	self->own = calloc(OWN_PAGES, PAGE);
@@ -138,7 +139,7 @@ static void end(size_t nth) {
 	CHECK(pthread_join(threads[nth].thread, NULL) == 0);
 }
 
-// Writes the contents of round `round` to each page, or checks them.
+// Writes the contents of round `round` to each page, or checks these contents.
 static void go_through(uint64_t round, int writes) {
 	for (uint64_t page = 0; page < COLD_PAGES; page++) {
 		uint64_t *at = cold + page * PAGE / 8;
@@ -151,7 +152,7 @@ static void go_through(uint64_t round, int writes) {
 	}
 }
 
-// Touches pages at random, so that the time between two touches of a page varies.
+// Touches pages at random, so the time between two touches of a page varies.
 static void touch_here_and_there(uint64_t round) {
 	uint64_t place = round;
 	for (int touches = 0; touches < 2 * COLD_PAGES; touches++) {
@@ -180,7 +181,7 @@ static void run_another(void) {
 	CHECK(waitpid(child, &status, 0) == child && status == 0);
 	child = vfork();
 	if (child == 0) {
-		// The child touches memory of its parent, which waits.
+		// The child touches the memory of its parent, and the parent waits.
 		cold[5] ^= 1;
 		cold[5] ^= 1;
 		_exit(0);
@@ -194,7 +195,7 @@ static int touch_some(void *argument) {
 	return 0;
 }
 
-// Starts a thread, and a process that shares this memory, and waits until both have ended.
+// Starts a thread and a process that share this memory, and waits until both have ended.
 static void run_beside(void) {
 	static uint64_t stack[8192];
 	int thread = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_SYSVSEM | CLONE_THREAD;

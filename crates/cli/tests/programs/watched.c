@@ -1,9 +1,9 @@
-// A process reads and writes the memory of its child as debuggers do, by PTRACE_PEEKDATA and
-// PTRACE_POKEDATA and by /proc/PID/mem. The child computes, or waits in a call.
+// A process reads and writes its child's memory as debuggers do: by PTRACE_PEEKDATA and
+// PTRACE_POKEDATA, and by /proc/PID/mem. The child computes, or waits in a system call.
 //
 //   watched attach|seize|thread|file busy|calls|sleep|pipe|poll|futex LIMIT
 //
-// Prints the number of wrong words. After that the child's memory must fall below LIMIT MiB again.
+// Prints the number of wrong words. At the end, the child's memory must fall below LIMIT MiB.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -28,20 +28,21 @@ enum { WORDS = 512, PAGE = 4096, BYTES = 48 << 20, PAGES = BYTES / PAGE, SECONDS
 static uint64_t *memory;
 static volatile struct {
     int thread, is_over;
-    // The time in milliseconds at which the debugger detached, or 0.
+    // The time in milliseconds at which the debugger detached, or 0 before that.
     int64_t left;
 } *shared;
 static int down[2];
 
 static uint64_t value(size_t page) { return page * 0x9e3779b97f4a7c15 | 1; }
 
-// Returns how the debugger writes a page: 0 means not at all, 1 by ptrace, 2 by /proc/PID/mem.
+// Returns how the debugger writes a page: 0 if it does not write the page, 1 by ptrace, 2 by
+// /proc/PID/mem.
 static int writer(size_t page) { return page % 16 < 3 ? page % 16 : 0; }
 
 static uint64_t *word(size_t page) { return memory + page * WORDS + page % WORDS; }
 
-// Returns the number of wrong words: words that hold neither the old nor the new value. If
-// `is_written` is set, old values in written pages are wrong too.
+// Returns the number of wrong words. A word is wrong if it holds neither the old nor the new value.
+// If `is_written` is set, an old value in a written page is wrong too.
 static int wrong(int is_written) {
     int count = 0;
     for (size_t page = 0; page < PAGES; page++) {
@@ -59,7 +60,7 @@ static int64_t milliseconds(void) {
     return now.tv_sec * 1000ll + now.tv_nsec / 1000000;
 }
 
-// Returns the total time for which this thread ran or waited for a processor.
+// Returns the time for which this thread has run or waited for a processor.
 static int64_t busy(void) {
     long long ran = 0, waited = 0;
     FILE *file = fopen("/proc/thread-self/schedstat", "r");
@@ -68,7 +69,7 @@ static int64_t busy(void) {
     return (ran + waited) / 1000000;
 }
 
-// Waits in the call that `state` selects. Returns whether the call ended as it does without a
+// Waits in the call that `state` selects. Returns whether the call ended as it would without a
 // debugger.
 static int waits(const char *state) {
     int64_t end = milliseconds() + SECONDS * 1000, was_busy = busy();
@@ -80,7 +81,7 @@ static int waits(const char *state) {
     if (!strcmp(state, "sleep")) {
         int is_right = syscall(SYS_nanosleep, &time, &time) == 0;
         int64_t idle = milliseconds() - (busy() - was_busy);
-        // If the debugger stops this thread, it continues to sleep until the debugger has detached.
+        // If the debugger stops this thread, the thread sleeps until the debugger has detached.
         while (!shared->left) usleep(1000);
         if (end < shared->left) end = shared->left;
         return is_right && idle - end < 900;
@@ -155,8 +156,8 @@ int main(int count, char **args) {
     pid_t process = fork();
     if (process == 0) child(mode, state, up[1]);
     if (read(up[0], &token, 1) != 1) return 2;
-    // Half of the sleep passes before the debugger stops it. If the sleep then started again, it
-    // would last for another half of its time.
+    // The debugger stops the sleeping thread after half of its time. If the sleep started again
+    // from zero, it would last half of its time longer.
     usleep(SECONDS * 500000);
     int thread = shared->thread, is_traced = strcmp(mode, "file") != 0;
     if (is_traced && !stop(mode, thread)) return 3;

@@ -1,5 +1,5 @@
-// Prints the results of calls whose ranges include parts of several areas of memory, or end outside
-// of these areas. The areas lie at addresses of the program's choice.
+// Prints the results of calls whose ranges overlap several areas of memory, or end outside these
+// areas. The program chooses the addresses of the areas.
 #define _GNU_SOURCE
 #include <stdint.h>
 #include <string.h>
@@ -15,7 +15,7 @@
 #define RWX (PROT_READ | PROT_WRITE | PROT_EXEC)
 #define ANONYMOUS (MAP_PRIVATE | MAP_ANONYMOUS)
 
-// Prints the result of a call: an error, or the address that the call returns.
+// Prints the result of a call: an error, or the returned address.
 static void show(const char *what, intptr_t result) {
 	uintptr_t at = (uintptr_t)result;
 	if (result == -1)
@@ -39,7 +39,7 @@ static void fill(uint8_t *start, size_t bytes) {
 		start[at] = (uint8_t)((uintptr_t)(start + at) >> 12 | 1);
 }
 
-// Returns the number of pages of a range that hold the values that `fill` wrote at `from`.
+// Returns the number of pages in a range that still hold the values that `fill` wrote at `from`.
 static size_t kept(const uint8_t *start, const uint8_t *from, size_t bytes) {
 	size_t count = 0;
 	for (size_t at = 0; at < bytes; at += 4096)
@@ -50,7 +50,7 @@ static size_t kept(const uint8_t *start, const uint8_t *from, size_t bytes) {
 int main(void) {
 	unsigned char pages[4096];
 	setvbuf(stdout, NULL, _IOLBF, 0);
-	// The calls below use two adjacent areas, a hole, and a third area.
+	// The calls below use two adjacent areas, a hole after them, and a third area.
 	map(AREA, 4, RW, MAP_FIXED);
 	map(AREA + 4 * MIB, 4, RW, MAP_FIXED);
 	map(AREA + 12 * MIB, 4, RW, MAP_FIXED);
@@ -72,7 +72,7 @@ int main(void) {
 	fill(AREA + 3 * MIB, 10 * MIB);
 	printf("%zu pages are kept\n", kept(AREA + 3 * MIB, AREA + 3 * MIB, 10 * MIB));
 	SHOW(munmap(AREA, 16 * MIB));
-	// Moves and enlarges mappings, within the area and beyond its end.
+	// Moves and enlarges mappings, within the area and beyond the end of the area.
 	map(AREA, 4, RW, MAP_FIXED);
 	fill(AREA, 4 * MIB);
 	SHOW(mremap(AREA, 4 * MIB, 4 * MIB, MREMAP_FIXED, FAR));
@@ -83,7 +83,7 @@ int main(void) {
 	SHOW(mremap(FAR + 64 * MIB, 8 * MIB, 3 * MIB, 0));
 	SHOW(mincore(FAR + 67 * MIB, MIB, pages));
 	SHOW(munmap(FAR + 64 * MIB, 3 * MIB));
-	// If blocks are large, this mapping does not begin and end at the boundaries of blocks.
+	// If blocks are large, this mapping begins and ends within blocks.
 	uint8_t *odd = mmap(AREA + 4096, 4 * MIB, RW, ANONYMOUS | MAP_FIXED, -1, 0);
 	CHECK(odd == AREA + 4096);
 	fill(odd, 4 * MIB);

@@ -1,5 +1,5 @@
-// Calls functions of the C library with memory that was evicted before, and that another thread
-// evicts during the calls. Checks that these functions return the same results as natively.
+// Calls functions of the C library with evicted memory. Another thread evicts the memory again
+// during the calls. Checks that the functions return the same results as natively.
 //
 //   wrapped ROUNDS
 #define _GNU_SOURCE
@@ -42,7 +42,7 @@ static void *press(void *argument) {
 }
 
 static char *path_of(const char *text) {
-	// The path crosses the end of a page.
+	// The path lies in two adjacent pages.
 	char *path = memory + PAGE - 3;
 	strcpy(path, text);
 	return path;
@@ -89,7 +89,7 @@ static void look(void) {
 	CHECK(stat(path, facts) == -1 && errno == ENOENT && access(path, F_OK) == -1);
 	CHECK(fstat(-1, facts) == -1 && errno == EBADF && close(-1) == -1 && errno == EBADF);
 	CHECK(lseek(0, 0, 99) == -1 && (errno == EINVAL || errno == ESPIPE));
-	// If no memory lies at the addresses, the calls fail with EFAULT.
+	// No memory is mapped at these addresses, so the calls fail with EFAULT.
 	CHECK(open((char *)1, O_RDONLY) == -1 && errno == EFAULT);
 	CHECK(stat("/", (struct stat *)1) == -1 && errno == EFAULT);
 }
@@ -112,8 +112,8 @@ static void receive(const int *ends) {
 	CHECK(send(ends[1], "third", 5, 0) == 5);
 	evict();
 	CHECK(recv(ends[0], to, 9, 0) == 5 && memcmp(to, "first", 5) == 0);
-	// The kernel drops a datagram that it can't copy. Only one is dropped, because the runtime issues
-	// the call only once.
+	// The kernel drops a datagram that it can't copy. The runtime issues the call only once, so only
+	// one datagram is dropped.
 	CHECK(recv(ends[0], (char *)1, 9, 0) == -1 && errno == EFAULT);
 	evict();
 	CHECK(recv(ends[0], to, 9, MSG_DONTWAIT) == 5 && memcmp(to, "third", 5) == 0);
@@ -126,7 +126,7 @@ int main(int count, char **args) {
 	int poll = epoll_create1(EPOLL_CLOEXEC), pipes[2], ends[2];
 	CHECK(memory != MAP_FAILED && poll >= 0 && pipe(pipes) == 0);
 	CHECK(socketpair(AF_UNIX, SOCK_DGRAM, 0, ends) == 0);
-	// If an edge-triggered event were lost, the kernel would not report it again.
+	// The kernel reports an edge-triggered event only once, so the event must not be lost.
 	struct epoll_event event = {EPOLLIN | EPOLLET, {.u64 = 0x123456789abcdef}};
 	CHECK(epoll_ctl(poll, EPOLL_CTL_ADD, pipes[0], &event) == 0);
 	look();
@@ -139,7 +139,7 @@ int main(int count, char **args) {
 		wait_for_events(poll, pipes);
 		receive(ends);
 	}
-	// Waits until the other thread has touched all cold memory once, even if that thread gets little
+	// Waits until the other thread has touched all cold memory once. That thread may get little
 	// processor time.
 	while (!has_gone_over)
 		usleep(1000);

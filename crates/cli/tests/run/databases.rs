@@ -1,6 +1,6 @@
-//! Tests that PostgreSQL answers as without `uzram run`: with parallel workers, with compiled
-//! queries, and after a backend was killed. Also tests that its processes stay within the limit.
-//! `make long` runs this test.
+//! Tests that PostgreSQL gives the same answers as natively: with parallel workers, with compiled
+//! queries, and after a backend was killed. Also tests that PostgreSQL's processes stay within the
+//! limit. `make long` runs this test.
 
 use crate::suites::evicted;
 use crate::support::{Ended, HOST, UZRAM, end, until};
@@ -18,7 +18,8 @@ use tempfile::TempDir;
 use testkit::is_long;
 use testkit::rights::NOBODY;
 
-/// The limit in MiB. Both the tables and the memory that the server takes natively are larger.
+/// The limit in MiB. The tables are larger than the limit, and so is the server's native memory
+/// use.
 const LIMIT_MIB: u64 = 160;
 const MIB: u64 = 1 << 20;
 
@@ -49,7 +50,8 @@ const LOAD: [&str; 5] = [
     "analyze",
 ];
 
-/// The queries return sums of integers and texts, which do not depend on the order of the workers.
+/// The queries return sums of integers and texts. These sums do not depend on the order in which
+/// workers run.
 const QUERIES: [&str; 11] = [
     "select pg_jit_available()",
     "select pg_total_relation_size('big') > 160 * 1048576",
@@ -70,7 +72,7 @@ const QUERIES: [&str; 11] = [
 
 const ANALYZED: &str = "explain (analyze, timing off) select sum(k * 3 + id % 7) from big";
 
-/// Returns the folder of PostgreSQL's programs of the newest version.
+/// Returns the folder with the programs of the newest installed PostgreSQL.
 fn programs() -> Option<PathBuf> {
     let versions = fs::read_dir("/usr/lib/postgresql").ok();
     let paths = versions.into_iter().flatten().map(|entry| entry.unwrap().path().join("bin"));
@@ -81,11 +83,11 @@ fn programs() -> Option<PathBuf> {
     path
 }
 
-/// A server that an ordinary user runs, because PostgreSQL refuses to run as root.
+/// A PostgreSQL server that an ordinary user runs. PostgreSQL refuses to run as root.
 struct Server {
     dir: TempDir,
     programs: PathBuf,
-    /// The command that runs each of the server's programs.
+    /// The command that precedes the name of each server program.
     run: Vec<String>,
     child: Option<Child>,
 }
@@ -136,7 +138,7 @@ impl Server {
         self.dir.path()
     }
 
-    /// Returns a command that runs one of the server's programs.
+    /// Returns a command that runs a program of the server.
     fn command(&self, name: &str) -> Command {
         let program = self.programs.join(name).into_os_string().into_string().unwrap();
         let words: Vec<_> = self.run.iter().chain([&program]).collect();
@@ -164,7 +166,7 @@ impl Server {
         Pid::from_child(self.child.as_ref().unwrap())
     }
 
-    /// Returns a client of the server, without a limit.
+    /// Returns a client of the server. The client runs without a limit.
     fn client(&self, lines: &[&str]) -> Command {
         let mut client = Command::new(self.programs.join("psql"));
         client.args(["-X", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-U", "me", "postgres", "-h"]);
@@ -177,7 +179,7 @@ impl Server {
         end(&mut self.client(lines))
     }
 
-    /// Returns the answers to `lines`.
+    /// Returns the server's answers to `lines`.
     fn answers(&self, lines: &[&str]) -> String {
         let ended = self.ask(lines);
         let log = || fs::read_to_string(self.place().join("log")).unwrap();
@@ -185,7 +187,7 @@ impl Server {
         ended.out
     }
 
-    /// Kills a backend. Returns the results of its client and of another client.
+    /// Kills a backend. Returns the results of the backend's client and of another client.
     fn crash(&self) -> [Ended; 2] {
         let of = |time: u32| format!("select pg_sleep({time})");
         let lines = [of(10_000), of(10_001)];
@@ -206,7 +208,7 @@ impl Server {
         clients.map(|client| client.wait_with_output().unwrap().into())
     }
 
-    /// Ends the server. Returns its log.
+    /// Ends the server. Returns the server's log.
     fn stop(&mut self) -> String {
         kill_process(self.pid(), Signal::INT).unwrap();
         let child = self.child.as_mut().unwrap();
@@ -227,7 +229,7 @@ impl Drop for Server {
     }
 }
 
-/// Returns the bytes of memory of a process and its children that count towards the limit.
+/// Returns the number of bytes of a process and its children that count towards the limit.
 fn memory(process: Pid) -> u64 {
     let process = process.as_raw_nonzero().get();
     let children = fs::read_to_string(format!("/proc/{process}/task/{process}/children"));
@@ -243,20 +245,21 @@ fn memory(process: Pid) -> u64 {
     texts.map(of).sum()
 }
 
-/// The results of a server.
+/// The results of a test with one server.
 struct Done {
     answers: String,
-    /// The messages of clients during the crash, and the answers after it.
+    /// The messages of clients during the crash.
     crash: String,
     again: String,
     analyzed: String,
     log: String,
-    /// The maximum memory of the server: the maximum of the smaller of two consecutive samples.
+    /// The maximum memory of the server in bytes. Two consecutive samples must have reached this
+    /// value.
     most: u64,
     evicted: u64,
 }
 
-/// A guard that ends the thread that samples the memory.
+/// Ends the sampling of the memory when this value is dropped.
 struct Over<'a>(&'a AtomicBool);
 
 impl Drop for Over<'_> {
@@ -265,7 +268,8 @@ impl Drop for Over<'_> {
     }
 }
 
-/// Returns the maximum memory of a server that two consecutive samples reached.
+/// Returns the maximum memory of a server in bytes. Two consecutive samples must have reached this
+/// value.
 fn most(process: Pid, is_over: &AtomicBool) -> u64 {
     let (mut most, mut before) = (0, 0);
     while !is_over.load(Ordering::Relaxed) {

@@ -1,4 +1,5 @@
-//! Tests debuggers in the tree: programs that read and write the memory of another process.
+//! Tests debuggers that run under the limit of the debugged program: they read and write the memory
+//! of another process.
 
 use crate::end_of;
 use crate::injected::compiled;
@@ -6,8 +7,8 @@ use crate::programs::Programs;
 use crate::support::Ended;
 use std::thread;
 
-/// Runs two processes, one of which reads and writes all memory of the other. After that, the
-/// memory of the other process must fall below 34 MiB again.
+/// Runs two processes. One process reads and writes all memory of the other process. At the end,
+/// the memory of the other process must fall below 34 MiB.
 fn is_seen(program: &str, way: &str, state: &str) -> Ended {
     end_of(&["--limit", "24M", "--"], &[program, way, state, "34"])
 }
@@ -17,8 +18,8 @@ fn debuggers_of_the_tree_see_data() {
     let programs = Programs::new();
     let program = compiled(&programs, "watched", &[]);
     for way in ["attach", "seize", "thread", "file"] {
-        // If the child only computed, it would not detect that the debugger has closed the file, so
-        // the child makes calls instead.
+        // A child that only computes would not detect that the debugger has closed the file. So the
+        // child makes calls instead.
         let computes = if way == "file" { "calls" } else { "busy" };
         let states = [computes, "sleep", "pipe", "poll", "futex"];
         thread::scope(|scope| {

@@ -1,4 +1,4 @@
-//! Tests `--stats`: the activity of processes, for human readers and for programs.
+//! Tests `--stats`, which reports the figures of processes as text or as JSON.
 
 use crate::support::{Ended, end, text};
 use crate::{end_of, run};
@@ -15,7 +15,8 @@ fn json(ended: &Ended) -> Value {
     serde_json::from_str(&ended.err).unwrap_or_else(|error| panic!("{error}: {ended:?}"))
 }
 
-/// Runs `sort`, which needs more memory than the limit. The output is the same as without a limit.
+/// Runs `sort`, which needs more memory than the limit. The output must be the same as without a
+/// limit.
 #[test]
 fn a_job_that_evicts_gives_the_same() {
     let dir = tempfile::tempdir().unwrap();
@@ -41,7 +42,7 @@ fn a_job_that_evicts_gives_the_same() {
         assert!(sum["backend"].as_str().is_some_and(|backend| !backend.is_empty()), "{sum}");
         assert!(sum["backend_reason"].as_str().is_some_and(|why| !why.is_empty()), "{sum}");
         // The program frees its memory before it ends, so only the maximum of stored data is
-        // meaningful.
+        // checked.
         assert!(sum["ratio"].as_f64().is_some_and(|ratio| ratio > 1.0), "{sum}");
         assert!(number(sum, "compressed_max") > 1 << 20, "{sum}");
         assert!(number(sum, "resident_max") > 10 << 20, "{sum}");
@@ -53,8 +54,8 @@ fn a_job_that_evicts_gives_the_same() {
     }
 }
 
-/// Evicted zeros take no memory. Blocks that are unprotected together with their neighbours take no
-/// memory until they are touched.
+/// Evicted zeros use no memory. Blocks that are opened ahead with their neighbours use no memory
+/// until they are touched.
 #[test]
 fn what_is_resident_is_what_takes_memory() {
     const MAPPINGS: &str = "
@@ -75,8 +76,8 @@ for _ in range(1000):
     }
 }
 
-/// Even if each evicted block may be a separate mapping, the number of mappings stays within the
-/// system's maximum. Small regions of memory are evicted nevertheless.
+/// Each evicted block may be a separate mapping. The number of mappings still stays within the
+/// system's maximum, and small regions are evicted too.
 #[test]
 fn small_pieces_go_with_each_backend() {
     const PIECES: &str = "
@@ -96,7 +97,7 @@ for nth in range(400):
     }
 }
 
-/// All of the call's memory must be resident during the call, but not after the call.
+/// All memory of a call must be resident during the call, but need not be resident after the call.
 #[test]
 fn what_one_call_has_written_goes_after_it() {
     const READ: &str = "
@@ -138,7 +139,7 @@ assert all(managed[at:at + 64] == managed[at + 64:at + 128] for at in range(0, 2
     assert_eq!(ended.code, Some(0), "{ended:?}");
 }
 
-/// The child is killed while its parent continues, and the parent is killed at the end.
+/// The child is killed while its parent runs. The parent is killed at the end.
 #[test]
 fn processes_that_signals_kill_have_their_figures() {
     const KILLED: &str = "
@@ -229,11 +230,12 @@ fn lines_are_appended_to_a_file() {
     };
     let lines =
         || fs::read_to_string(&file).unwrap().lines().map(str::to_owned).collect::<Vec<_>>();
-    // The program replaces the command, and changes its working directory.
+    // The program replaces the command `uzram`, and changes its working directory.
     let ended = ended_with(&[], &["sh", "-c", "cd /; /bin/true; exit 6"]);
     assert_eq!((ended.code, ended.err.as_str()), (Some(6), ""), "{ended:?}");
     assert_eq!(lines().len(), 2);
-    // The program is a child of the command, which reports only the lines added during this run.
+    // The program is a child of the command `uzram`. The command reports only the lines that were
+    // added during this run.
     let ended = ended_with(&["--stats", "--json"], &["true"]);
     let told = json(&ended);
     assert_eq!((told["processes"].as_array().unwrap().len(), lines().len()), (1, 3), "{told}");

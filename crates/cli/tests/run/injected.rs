@@ -1,4 +1,5 @@
-//! Tests programs into which a host is injected. Neither these nor other programs detect the host.
+//! Tests programs into which a host is injected. Neither the programs nor their observers detect
+//! the host.
 
 use crate::programs::Programs;
 use crate::support::{UZRAM, end};
@@ -21,8 +22,8 @@ pub(crate) fn compiled(programs: &Programs, name: &str, flags: &[&str]) -> Strin
     program.into_os_string().into_string().unwrap()
 }
 
-/// Returns the paths of a process's executable, and of the file that is mapped at its lowest
-/// address.
+/// Returns two paths: the executable of a process, and the file that is mapped at the process's
+/// lowest address.
 fn executables(process: u32) -> [PathBuf; 2] {
     let of = |name: &str| PathBuf::from(format!("/proc/{process}/{name}"));
     let maps = fs::read_to_string(of("maps")).unwrap();
@@ -85,7 +86,7 @@ fn programs_are_executed_in_all_ways() {
     }
 }
 
-/// A host needs more memory than some of these limits permit, but the program must see its own
+/// A host needs more memory than some of these limits permit. The program must still see its own
 /// limits.
 #[test]
 fn small_limits_are_the_programs_alone() {
@@ -113,7 +114,8 @@ fn a_limit_that_a_child_sets_stays_after_a_failed_call() {
     }
 }
 
-/// A namespace ends with its first process, which must be the program, not the helper.
+/// A PID namespace ends with its first process. So the program, not the helper, must be the first
+/// process.
 #[test]
 fn the_first_process_of_a_namespace_is_the_programs() {
     if !rustix::process::geteuid().is_root() {
@@ -135,7 +137,7 @@ fn the_first_process_of_a_namespace_is_the_programs() {
     assert_eq!(ended.out, format!("{}\n1 3\n", shell.display()), "{ended:?}");
 }
 
-/// A host runs the program if this process may not be traced.
+/// If tracing of this process is refused, a host runs the program.
 #[test]
 fn hosts_run_programs_where_tracing_is_refused() {
     let programs = Programs::new();

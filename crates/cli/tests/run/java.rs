@@ -1,5 +1,6 @@
-//! Tests Java programs: a database in the heap under load, which tools of the JDK examine, and the
-//! tests of a library. `tools/suites.sh` fetches the programs, and `make long` runs these tests.
+//! Tests Java programs. One program is a database in the Java heap under load, which tools of the
+//! JDK examine. The other programs are the tests of a library. `tools/suites.sh` fetches the
+//! programs, and `make long` runs these tests.
 
 use crate::run;
 use crate::suites::{evicted, suite};
@@ -14,7 +15,8 @@ use std::sync::Mutex;
 use std::thread;
 use testkit::wait::patience;
 
-/// The limit in MiB. The heap below fits within the limit, but the rest of Java's memory does not.
+/// The limit in MiB. The heap below is smaller than the limit, but the heap and Java's other memory
+/// together exceed the limit.
 const LIMIT_MIB: u64 = 112;
 const HEAP: [&str; 3] = ["-Xmx96m", "-Xmn16m", "-XX:+UseSerialGC"];
 const HEAP_BYTES: u64 = 96 << 20;
@@ -22,11 +24,11 @@ const HEAP_BYTES: u64 = 96 << 20;
 const ROWS: &str = "12000";
 const THREADS: &str = "4";
 
-/// Packages of commons-lang3's tests that neither sleep nor test all time zones.
+/// Packages of commons-lang3 whose tests neither sleep nor test all time zones.
 const PACKAGES: [&str; 9] =
     ["builder", "compare", "event", "exception", "function", "math", "mutable", "reflect", "tuple"];
 
-/// Returns a command that runs Java, with a limit if `stats` is set. Each process appends its
+/// Returns a command that runs Java, with a limit if `stats` is set. Each process then appends its
 /// figures to the file `stats`.
 fn java(stats: Option<&Path>) -> Command {
     let Some(stats) = stats else {
@@ -50,8 +52,8 @@ fn libraries(suite: &Path, parts: &[&str]) -> String {
     paths.join(":")
 }
 
-/// Asserts that the limit was kept, or that a message reports the excess, and that much memory was
-/// evicted.
+/// Asserts that the limit was kept or a message reports the excess. Also asserts that much memory
+/// was evicted.
 fn keeps(stats: &Path, messages: &str) {
     let text = fs::read_to_string(stats).unwrap();
     let held = |line| serde_json::from_str::<Value>(line).unwrap()["tree_held_max"].as_u64();
@@ -73,8 +75,8 @@ impl Drop for Running {
     }
 }
 
-/// Asserts that tools of the JDK show the state of a process. Returns the list of threads that they
-/// print.
+/// Asserts that tools of the JDK show the state of a process. Returns the threads that the tools
+/// list.
 fn look(process: u32) -> String {
     let process = process.to_string();
     let size = format!("-XX:MaxHeapSize={HEAP_BYTES}");
@@ -93,7 +95,7 @@ fn look(process: u32) -> String {
     threads
 }
 
-/// Appends lines to `to` when they arrive.
+/// Appends each line of `from` to `to` when the line arrives.
 fn read(from: impl Read, to: &Mutex<String>) {
     for line in BufReader::new(from).lines() {
         *to.lock().unwrap() += &format!("{}\n", line.unwrap());
@@ -117,8 +119,8 @@ fn h2_under_load_answers_as_without() {
     with.args(program).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let [out, errors] = [Mutex::new(String::new()), Mutex::new(String::new())];
     let status = thread::scope(|scope| {
-        // If a check fails, dropping this value kills the process, so the threads that read its
-        // output end too.
+        // If a check fails, dropping this value kills the process. The threads that read its output
+        // then end too.
         let mut running = Running(with.spawn().unwrap());
         let (process, input) = (running.0.id(), running.0.stdin.take());
         let (stdout, stderr) = (running.0.stdout.take(), running.0.stderr.take());
@@ -146,7 +148,8 @@ fn h2_under_load_answers_as_without() {
     keeps(&stats, &errors);
 }
 
-/// Runs the tests of a library. Returns the result of each test, and the messages.
+/// Runs the tests of a library. Returns the result of each test, and the messages on standard
+/// error.
 fn tests(suite: &Path, stats: Option<&Path>, place: &Path) -> (BTreeMap<String, bool>, String) {
     let reports = place.join("reports");
     let mut command = java(stats);
@@ -161,8 +164,8 @@ fn tests(suite: &Path, stats: Option<&Path>, place: &Path) -> (BTreeMap<String, 
     let ended = end(&mut command);
     let text = fs::read_to_string(reports.join("TEST-junit-jupiter.xml"));
     let text = text.unwrap_or_else(|error| panic!("{error}: {ended:?}"));
-    // A test is `<testcase name="test()" classname="org..." time="0.1">`, then `<failure ...` if it
-    // failed.
+    // A test has the form `<testcase name="test()" classname="org..." time="0.1">`. If the test
+    // failed, `<failure ...` follows.
     let each = text.split("<testcase ").skip(1).map(|part| {
         let name = part.split(" time=").next().unwrap().to_owned();
         (name, !part.contains("<failure") && !part.contains("<error"))
@@ -179,7 +182,7 @@ fn a_java_library_ends_its_own_tests_as_it_does_without() {
     let stats = dir.path().join("stats");
     let (mut missing, _) = tests(&suite, None, dir.path());
     let count = missing.len();
-    // Some results depend on timing, so each test must pass in one of three runs.
+    // Some results depend on timing, so each test must pass in at least one of three runs.
     for _ in 0..3 {
         let (ends, messages) = tests(&suite, Some(&stats), dir.path());
         keeps(&stats, &messages);

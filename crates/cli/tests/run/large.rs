@@ -9,7 +9,7 @@ use std::process::Command;
 const LIMIT: u64 = 24 << 20;
 const BYTES: usize = 64 << 20;
 
-/// Reads a file by one call, writes a part of it to another file by one call, and does both again
+/// Reads a file by one call, and writes part of it to another file by one call. Repeats these steps
 /// by calls with offsets. Prints digests of all data.
 const PROGRAM: &str = "
 import hashlib, os, sys

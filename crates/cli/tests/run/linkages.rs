@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use testkit::{scaled, seed};
 
-/// The compilers, each with a flag for the linkage of a program.
+/// The compilers, each with a flag that selects a linkage.
 pub const LINKAGES: [(&str, &str); 5] = [
     ("gcc", "-static"),
     ("gcc", "-static-pie"),
@@ -40,8 +40,8 @@ fn natively(command: &[&str]) -> Ended {
     end(Command::new(command[0]).args(&command[1..]).stdin(Stdio::null()))
 }
 
-/// Runs a program with a limit. Returns its result, and the number of blocks that its processes
-/// evicted.
+/// Runs a program with a limit. Returns the program's result, and the number of blocks that its
+/// processes evicted.
 fn limited(options: &[&str], command: &[&str]) -> (Ended, u64) {
     let dir = tempfile::tempdir().unwrap();
     let stats = dir.path().join("stats");
@@ -54,8 +54,8 @@ fn limited(options: &[&str], command: &[&str]) -> (Ended, u64) {
     (ended, sum)
 }
 
-/// Runs a program with a limit and without a limit. Both results must be the same, and the first
-/// run must evict.
+/// Runs a program natively and with a limit. The results must be equal, and the run with a limit
+/// must evict.
 fn same(options: &[&str], command: &[&str]) {
     let (ended, evicted) = limited(options, command);
     let expected = natively(command);
@@ -83,8 +83,8 @@ fn programs_of_any_linkage_find_their_memory() {
     }
 }
 
-/// One process reads and writes the memory of another process, which fills its blocks so that they
-/// can be accessed.
+/// A process reads and writes the memory of another process. The other process first fills the
+/// blocks of that memory.
 #[test]
 fn processes_read_and_write_each_others_memory() {
     let programs = Programs::new();
@@ -95,7 +95,8 @@ fn processes_read_and_write_each_others_memory() {
     }
 }
 
-/// A program that a traced child executes runs without a host, and one line reports this.
+/// A program that a traced child executes runs without a host. One line on standard error reports
+/// this.
 #[test]
 fn tracers_see_the_stops_of_their_children_alone() {
     let programs = Programs::new();
@@ -117,8 +118,8 @@ fn each_backend_serves_a_static_program() {
         let options = ["--limit", "24M", "--backend", backend];
         let (ended, _) = limited(&options, &[&memory, &seed, &steps, "2"]);
         assert_eq!(ended.out, "all is as it has to be\n", "{backend}: {ended:?}");
-        // Whether a single run evicts depends on its seed and on the threads, so the sum over all
-        // runs is checked.
+        // Whether a run evicts depends on its seed and on the order of its threads. So the sum over
+        // all runs is checked.
         let options = ["--limit", "16M", "--backend", backend];
         let evicted = |nth| {
             let fixed = [memory.as_str(), &self::seed(nth).to_string(), &steps, "2", "fixed"];
@@ -131,7 +132,7 @@ fn each_backend_serves_a_static_program() {
     }
 }
 
-/// A program that prints how it was started.
+/// The source of a program that prints how it was started.
 const SHOWS: &str = r#"
 #include <stdio.h>
 #include <string.h>
@@ -213,7 +214,7 @@ fn programs_that_others_execute_keep_the_limit() {
         assert_eq!(ended.out, expected.out, "{line}: {}", ended.err);
         assert_eq!(ended.code, expected.code, "{line}");
     }
-    // The programs stay within the limit, regardless of their environment.
+    // The programs stay within the limit, whatever their environment contains.
     for line in
         [format!("env -i {large}"), format!("env -i {dynamic}"), format!("env -i sh -c {dynamic}")]
     {
@@ -223,7 +224,7 @@ fn programs_that_others_execute_keep_the_limit() {
     }
 }
 
-/// A program that allocates 48 MiB, and checks how much of the memory is resident.
+/// The source of a program that allocates 48 MiB, and checks how much of the memory is resident.
 const LIMITED: &str = r#"
 #include <stdio.h>
 #include <stdlib.h>
@@ -293,7 +294,7 @@ fn sanitized_programs_keep_the_limit() {
     }
 }
 
-/// Zero-filled pages of a program's file are managed, even if the program has fixed addresses.
+/// Pages of a program's zero-initialized data are managed, even if the program has fixed addresses.
 #[test]
 fn variables_of_a_program_keep_the_limit() {
     let programs = Programs::new();
@@ -310,7 +311,7 @@ fn variables_of_a_program_keep_the_limit() {
     }
 }
 
-/// Executing an unsuitable file fails with the same error as natively, and no process blocks.
+/// Executing an unsuitable file fails with the same error as natively, and no process hangs.
 #[test]
 fn execve_fails_as_natively() {
     let programs = Programs::new();
@@ -359,7 +360,7 @@ fn execve_fails_as_natively() {
     }
 }
 
-/// If the file of the host no longer exists, programs are executed without a host.
+/// If the host's file no longer exists, executed programs run without a host.
 #[test]
 fn a_program_runs_where_the_host_is_not_there() {
     if !rustix::process::geteuid().is_root() {
@@ -372,7 +373,8 @@ fn a_program_runs_where_the_host_is_not_there() {
     assert_eq!(ended.code, Some(5), "{ended:?}");
 }
 
-/// The outer `uzram run` injects no host into the host of the inner `uzram run`.
+/// If one `uzram run` starts another, the outer `uzram run` injects no host into the host of the
+/// inner one.
 #[test]
 fn a_limit_within_a_limit_holds() {
     let programs = Programs::new();
@@ -395,7 +397,8 @@ fn damaged_segments_are_refused() {
     let count = usize::from(u16::from_le_bytes([contents[56], contents[57]]));
     let is_load = |nth: &usize| contents[HEADERS + nth * HEADER..][..4] == [1, 0, 0, 0];
     let loads: Vec<usize> = (0..count).filter(is_load).collect();
-    // The fields are the offset, address, length in the file, length in memory, and alignment.
+    // The fields of a segment are its offset, address, length in the file, length in memory, and
+    // alignment.
     for (field, nth) in
         [8, 16, 32, 40, 48].into_iter().flat_map(|field| loads.iter().map(move |nth| (field, *nth)))
     {
@@ -406,7 +409,8 @@ fn damaged_segments_are_refused() {
             let path = programs.file("damaged", &damaged, 0o755);
             let ended = end(run(WAYS[0]).arg(&path));
             let is_refused = ended.code == Some(126) && ended.err.contains("damaged");
-            // A signal may end a program whose file lacks a part, as natively.
+            // If the file of a program is too short, a signal may end the program, as it does
+            // natively.
             let natively = natively(&[&path]).code;
             assert!(is_refused || ended.code == natively, "{field} {nth} {value}: {ended:?}");
         }
@@ -432,8 +436,8 @@ fn a_host_that_can_not_map_a_program_says_why() {
     assert!(ended.code == Some(1) && ended.err.contains("UZRAM_HOST"), "{ended:?}");
 }
 
-/// A program that reads and writes bytes of memory that is evicted between calls, at every distance
-/// from the boundaries of blocks.
+/// The source of a program that reads and writes bytes by system calls. The bytes are evicted
+/// between calls, and lie at every distance from the boundaries of blocks.
 const CALLS: &str = r#"
 #include <fcntl.h>
 #include <pthread.h>

@@ -1,4 +1,4 @@
-//! Tests `uzram stat PID`: the memory and the activity of a running program.
+//! Tests `uzram stat PID`, which shows the memory and the activity of a running program.
 
 use crate::programs::Programs;
 use crate::run;
@@ -17,7 +17,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 
 const NOBODY: u32 = 65534;
 
-/// A program that has begun, and ends when its input ends.
+/// A running program that ends when its standard input ends.
 struct Running {
     command: Child,
     input: Option<ChildStdin>,
@@ -73,7 +73,7 @@ fn processes_are_shown_while_they_run() {
     for options in [&["--limit", "32M", "--"][..], &["--limit", "32M", "--stats", "--"]] {
         let mut running = Running::new(run(options).args([&program, "stay", "40"]));
         let both = running.numbers();
-        // The ID of either process, or of the command, selects both processes.
+        // The ID of either process or of the command selects both processes.
         for asked in [both[0], both[1], running.command.id()] {
             until("both have begun", || numbers(&json(asked)).len() == 2);
             let told = json(asked);
@@ -167,8 +167,8 @@ fn a_line_comes_every_second_until_the_program_ends() {
     let ended = interrupted.wait_with_output().unwrap();
     assert!(ended.status.success() && ended.stderr.is_empty(), "{ended:?}");
 
-    // The program does not count as ended when one of its processes ends, even if the ID of that
-    // process was passed.
+    // A program with several processes has not ended when one of its processes ends, even the
+    // process whose ID was passed.
     kill_process(Pid::from_raw(both[1] as i32).unwrap(), Signal::KILL).unwrap();
     until("the killed one is told no more", || {
         let line = shown.next().unwrap().unwrap();
@@ -239,7 +239,7 @@ fn another_users_program_is_not_shown() {
         Running::new(run(&["--limit", "32M", "--"]).args(["sh", "-c", "echo $$; read end"]));
     let process = running.numbers()[0];
     assert_eq!(numbers(&json(process)), [process]);
-    // Makes a copy of the command that every user may execute.
+    // Copies the command so that every user may execute the copy.
     let dir = tempfile::tempdir().unwrap();
     set_permissions(dir.path(), Permissions::from_mode(0o755)).unwrap();
     let command = dir.path().join("uzram");
@@ -260,7 +260,7 @@ fn what_a_program_calls_itself_does_no_harm() {
     assert!(table.contains("a\\u{1b}[31m") && !table.contains('\x1b'), "{table:?}");
 }
 
-/// Starts a process with an open file that looks like the shared file of a program's processes.
+/// Starts a process with an open file that looks like the shared file of a program.
 fn with_file(name: &str, contents: &[u8], seals: SealFlags) -> Running {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     let mut file = File::from(memfd_create(name, flags).unwrap());
@@ -294,7 +294,7 @@ fn a_file_that_says_anything_is_read() {
     words[0] = u64::from_le_bytes(*b"uzramtr9");
     for nth in 0..12 {
         words[1..].fill_with(|| rng.u64(..) >> rng.u32(..64));
-        // Sets the number of used slots to a few, or to more than exist.
+        // Sets the number of used slots to 5, or to more than exist.
         words[2] = if nth % 2 == 0 { 5 } else { u64::MAX };
         for slot in 0..510 {
             words[16 + 16 * slot] = rng.u64(1..100_000) * rng.u64(..2).max((slot == 0).into());

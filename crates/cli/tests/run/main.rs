@@ -1,4 +1,4 @@
-//! Tests `uzram run`: the start and the end of programs.
+//! Tests how `uzram run` starts and ends programs.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 #![cfg(target_arch = "x86_64")]
@@ -28,14 +28,14 @@ use std::process::{Command, Stdio};
 use support::{Ended, UZRAM, end};
 use testkit::cgroup::Group;
 
-/// Returns `uzram run` with these options.
+/// Returns the command `uzram run` with these options.
 fn run(options: &[&str]) -> Command {
     let mut command = Command::new(UZRAM);
     command.arg("run").args(options).stdin(Stdio::null());
     command
 }
 
-/// All ways to run a program: in place of the command, as a child of the command, and by a host
+/// The ways to run a program: in place of the command, as a child of the command, and by a host
 /// that maps the program.
 const WAYS: [&[&str]; 3] = [
     &["--limit", "32M", "--"],
@@ -77,13 +77,13 @@ fn arguments_reach_the_program_as_they_are() {
     // with a hyphen.
     let ended = end_of(&["--limit", "32M"], &["printf", "%s", "--limit", "--", "5X"]);
     assert_eq!((ended.out.as_str(), ended.code), ("--limit--5X", Some(0)), "{ended:?}");
-    // The name by which the command was started has no effect.
+    // The name by which `uzram` was started has no effect.
     let ended = end(run(WAYS[0]).arg0("uzram").args(["echo", "is there"]));
     assert_eq!(ended.out, "is there\n", "{ended:?}");
 }
 
-/// Neither a library nor settings are added to the environment of the program or of programs that
-/// it executes.
+/// The environment of the program, and of programs that it executes, gets no additional library or
+/// settings.
 #[test]
 fn the_environment_stays_as_it_was() {
     let line = "env | grep -v ^_= | sort; env -i env; sh -c 'env | grep -v ^_= | sort'";
@@ -95,8 +95,8 @@ fn the_environment_stays_as_it_was() {
     }
 }
 
-/// If the environment names a library that replaces functions of the C library, such as fakeroot's,
-/// it is still loaded.
+/// The environment may specify a library that replaces functions of the C library, such as
+/// fakeroot's library. That library is still loaded.
 #[test]
 fn libraries_that_the_environment_names_are_loaded() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Programs that are compiled or written for a test.
+//! Programs that a test compiles or writes.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -20,7 +20,7 @@ impl Programs {
         self.0.path()
     }
 
-    /// Writes a file with the given contents and permissions.
+    /// Writes a file with these contents and permissions. Returns the path of the file.
     pub fn file(&self, name: &str, contents: &[u8], mode: u32) -> String {
         let path = self.path().join(name);
         fs::write(&path, contents).unwrap();
@@ -28,7 +28,7 @@ impl Programs {
         text(path)
     }
 
-    /// Compiles a program that exits with 5, with the compiler flags `flags`.
+    /// Compiles a program that exits with code 5. `flags` are the compiler flags.
     pub fn compiled(&self, name: &str, flags: &[&str]) -> String {
         let mut gcc = Command::new("gcc");
         gcc.args(["main.c", "-o", name]).args(flags).current_dir(self.path());
@@ -36,7 +36,7 @@ impl Programs {
         text(self.path().join(name))
     }
 
-    /// Compiles the same program, and changes bytes of its file.
+    /// Compiles a program that exits with code 5, and overwrites bytes of the file at offset `at`.
     pub fn patched(&self, name: &str, at: usize, bytes: &[u8]) -> String {
         let program = self.compiled(name, &[]);
         let mut contents = fs::read(&program).unwrap();

@@ -22,23 +22,23 @@ const MIB: u64 = 1 << 20;
 /// A program that checks its own memory.
 struct Subject {
     name: &'static str,
-    /// A function that draws the program's arguments.
+    /// Draws the program's arguments at random.
     arguments: fn(&mut Rng) -> Vec<String>,
     output: &'static str,
-    /// The lowest limit in MiB with which the program ends in reasonable time.
+    /// The lowest limit in MiB with which the program ends within a reasonable time.
     least_mib: u64,
-    /// Whether the program needs glibc.
+    /// Whether the program works only with glibc.
     is_glibc: bool,
-    /// Whether the program takes seconds natively, so that `make test` omits it.
+    /// Whether the program takes seconds natively. `make test` omits slow programs.
     is_slow: bool,
 }
 
-/// Returns a number from 1 to `short`, or, in `make long`, from 1 to `long`.
+/// Returns a random number from 1 to `short`. In `make long`, the maximum is `long`.
 fn number(rng: &mut Rng, short: usize, long: usize) -> String {
     rng.usize(1..=scaled(short, long)).to_string()
 }
 
-/// Returns arguments with which a child may evict before it counts its threads.
+/// Returns the arguments for a run in which a child may evict before it counts its threads.
 fn tight(mode: &str) -> Vec<String> {
     [mode, "tight"].map(str::to_owned).to_vec()
 }
@@ -117,7 +117,7 @@ const SUBJECTS: [Subject; 15] = [
     },
 ];
 
-/// A program in Go, whose heap has a garbage collector.
+/// A Go program. Go's heap has a garbage collector.
 const HEAP: Subject = Subject {
     name: "heap",
     arguments: |rng| {
@@ -127,7 +127,7 @@ const HEAP: Subject = Subject {
     ..ANY
 };
 
-/// The programs that have been built. A program is built when it is first drawn.
+/// The programs that were built so far. A program is built when it is drawn for the first time.
 struct Built {
     programs: Programs,
     paths: BTreeMap<(&'static str, usize), Option<String>>,
@@ -141,7 +141,8 @@ impl Built {
         Built { programs, paths: BTreeMap::new(), heap }
     }
 
-    /// Draws a program and a linkage. Returns `None` if that combination is unavailable.
+    /// Draws a program and a linkage. Returns `None` if the program can't be built with that
+    /// linkage.
     fn draw(&mut self, rng: &mut Rng) -> Option<(&'static Subject, String)> {
         let nth = rng.usize(..=SUBJECTS.len());
         let Some(subject) = SUBJECTS.get(nth) else { return Some((&HEAP, self.heap.clone()?)) };
@@ -156,7 +157,7 @@ impl Built {
     }
 }
 
-/// Returns the program in Go, if a compiler is installed.
+/// Compiles the Go program. Returns `None` if no Go compiler is installed.
 fn heap(programs: &Programs) -> Option<String> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/heap.go");
     let program = programs.path().join("heap");
@@ -172,7 +173,7 @@ fn heap(programs: &Programs) -> Option<String> {
     Some(program.into_os_string().into_string().unwrap())
 }
 
-/// Draws options, except the limit.
+/// Draws all options except the limit.
 fn options(rng: &mut Rng) -> Vec<&'static str> {
     let mut choose = |from: &[&'static str]| from[rng.usize(..from.len())];
     let mut options = vec!["--block", choose(&["4K", "8K", "16K", "32K", "64K"])];
@@ -183,7 +184,7 @@ fn options(rng: &mut Rng) -> Vec<&'static str> {
     options
 }
 
-/// A program that runs in a separate process group. The program is killed if it hangs.
+/// A program in its own process group. The program is killed if it hangs.
 struct Running(Child);
 
 impl Drop for Running {
@@ -193,7 +194,7 @@ impl Drop for Running {
     }
 }
 
-/// Returns the states of all threads of a group of processes.
+/// Returns the states of all threads in a process group.
 fn states(group: u32) -> String {
     let line = format!(
         "for thread in $(pgrep -g {group} | sed 's|.*|/proc/&/task/*|'); do \
@@ -203,7 +204,7 @@ fn states(group: u32) -> String {
     String::from_utf8_lossy(&shown.stdout).into_owned()
 }
 
-/// Runs a command to its end in a folder. Panics if it hangs.
+/// Runs a command in a folder until it ends. Panics if the command hangs.
 fn ends(command: &mut Command, folder: &Path, named: &str) -> Ended {
     let [out, err] = ["out", "err"].map(|name| folder.join(name));
     command.stdout(File::create(&out).unwrap()).stderr(File::create(&err).unwrap());
@@ -218,13 +219,14 @@ fn ends(command: &mut Command, folder: &Path, named: &str) -> Ended {
     Ended { code: code.code(), out: read(&out), err: read(&err) }
 }
 
-/// Returns the least limit, from the message about a limit that is too low.
+/// Returns the lowest possible limit, as reported in the message about a low limit.
 fn needed(ended: &Ended) -> Option<u64> {
     let (_, rest) = ended.err.split_once(" is too low: ")?;
     rest.split(' ').next()?.parse().ok()
 }
 
-/// Runs a program that `seed` determines. Returns the number of blocks that its processes evicted.
+/// Runs the program, options and limit that `seed` selects. Returns the number of blocks that the
+/// program's processes evicted.
 fn run_one(built: &mut Built, seed: u64) -> Option<u64> {
     let mut rng = Rng::with_seed(seed);
     let (subject, program) = built.draw(&mut rng)?;

@@ -1,4 +1,4 @@
-//! Tests programs that are refused, with the exit codes and messages.
+//! Tests the exit codes and messages for programs that are refused.
 
 use crate::programs::Programs;
 use crate::support::{Ended, HOST, UZRAM, end};
@@ -7,7 +7,7 @@ use std::fs;
 use std::os::unix::fs::chown;
 use std::process::Command;
 
-/// Asserts that the error is one line that contains `parts`.
+/// Asserts that the program is refused with an exit code and one line that contains `parts`.
 fn assert_refused(ended: &Ended, code: i32, parts: &[&str]) {
     assert_eq!((ended.code, ended.out.as_str()), (Some(code), ""), "{ended:?}");
     assert_eq!(ended.err.lines().count(), 1, "{ended:?}");
@@ -37,7 +37,7 @@ fn what_can_not_be_executed_is_told_as_shells_do() {
             assert_refused(&end_of(way, &[program]), code, &[program, part]);
         }
     }
-    // A file that may not be executed is reported only if PATH has no other file of this name.
+    // A file without execute permission is reported only if PATH has no other file with its name.
     let dirs = format!("{}:/bin:/usr/bin", programs.path().display());
     let ended = end(run(WAYS[0]).arg("not-allowed").env("PATH", &dirs));
     assert_refused(&ended, 126, &["not-allowed", "Permission denied"]);
@@ -59,7 +59,7 @@ fn scripts_are_run_by_their_interpreters() {
             assert!(ended.out.starts_with(says.as_str()), "{ended:?}");
         }
     }
-    // A program in the working directory is found if PATH has an empty entry.
+    // If PATH has an empty entry, a program in the working directory is found.
     let ended = end(run(WAYS[0]).arg("script").env("PATH", ":/no").current_dir(programs.path()));
     assert_eq!(ended.code, Some(4), "{ended:?}");
 }

@@ -1,4 +1,4 @@
-//! Tests programs whose file gives them privileges, or that start in secure mode (AT_SECURE).
+//! Tests programs that get privileges from their files, or that start in secure mode (AT_SECURE).
 
 use crate::programs::Programs;
 use crate::support::{HOST, UZRAM, end};
@@ -8,7 +8,8 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
 
-/// The capability CAP_NET_RAW, permitted and effective, in the format of a file (revision 2).
+/// The file attribute `security.capability` that gives CAP_NET_RAW (revision 2, permitted and
+/// effective).
 const CAPABILITY: [u32; 5] = [0x0200_0001, 1 << 13, 0, 0, 0];
 const NOBODY: u32 = testkit::rights::NOBODY;
 
@@ -20,8 +21,9 @@ fn is_root() -> bool {
     is_root
 }
 
-/// Copies programs to a folder that all users can read. Returns their paths. A child copies them,
-/// because children of other tests could keep a file open that this process has written (ETXTBSY).
+/// Copies programs to a folder that all users can read. Returns the paths of the copies. A child
+/// process makes the copies. Otherwise children of other tests could keep a file open that this
+/// process has written (ETXTBSY).
 fn copied<const N: usize>(programs: &Programs, paths: [&str; N]) -> [String; N] {
     fs::set_permissions(programs.path(), Permissions::from_mode(0o755)).unwrap();
     paths.map(|path| {
@@ -76,13 +78,14 @@ fn a_line_names_a_program_with_more_rights() {
         let lines = ended.err.lines().filter(|line| line.contains(&program));
         let lines: Vec<_> = lines.collect();
         assert!(lines.len() <= 2 && lines[0].contains("setuid"), "{way:?}: {ended:?}");
-        // If the program redirects its standard error, only the program's own lines appear there.
+        // If the program redirects its standard error, the redirected output contains only the
+        // program's own lines.
         let ended = end_of(way, &["sh", "-c", &format!("{program} 2>&1 | cat; exit 3")]);
         assert_eq!((ended.code, &*ended.out), (Some(3), ""), "{way:?}: {ended:?}");
     }
 }
 
-/// Docker's root does not have the capability that raises a hard limit.
+/// In Docker, root lacks the capability that raises a hard limit.
 #[test]
 fn hard_limits_rise_only_with_the_capability() {
     const RAISE: &str = "
@@ -96,7 +99,8 @@ except ValueError:
     if !is_root() {
         return;
     }
-    // The loop drops a capability; the process may lack this capability from the start.
+    // The loop drops one capability in each round. The process may lack this capability from the
+    // start.
     for lost in ["sys_resource", "sys_time"] {
         let begun = |way: &[&str]| {
             let mut command = Command::new("setpriv");

@@ -41,7 +41,7 @@ fn programs_get_a_host_if_the_filter_allows_it() {
         ("refused", true, false),
         ("probe", true, false),
         ("host", false, true),
-        // The filter confines the child, but not its parent.
+        // The filter applies to the child, but not to the child's parent.
         ("child", true, true),
     ] {
         for way in [WAYS[0], WAYS[2]] {

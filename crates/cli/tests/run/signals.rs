@@ -7,7 +7,7 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, ChildStdout, Stdio};
 
-/// A command that waits for its child, a shell that has printed its process ID.
+/// A command that waits for its child. The child is a shell that has printed its process ID.
 struct Waiting {
     command: Child,
     program: Pid,
@@ -29,7 +29,7 @@ impl Waiting {
         kill_process(Pid::from_child(&self.command), signal).unwrap();
     }
 
-    /// Returns the exit code of the command, and the rest of the program's output.
+    /// Returns the exit code of the command, and the output of the program that was not read yet.
     fn ended(mut self) -> (Option<i32>, String) {
         until("it ends", || self.command.try_wait().unwrap().is_some());
         let mut said = String::new();
@@ -55,8 +55,8 @@ impl Drop for Waiting {
     }
 }
 
-/// Returns whether this process, and so its children, ignores a signal: a shell can't trap an
-/// ignored signal.
+/// Returns whether this process ignores a signal. Children inherit ignored signals, and a shell
+/// can't trap an ignored signal.
 fn is_ignored(signal: Signal) -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap();
@@ -90,7 +90,7 @@ fn signals_are_passed_on() {
 
 #[test]
 fn it_stops_and_goes_on_with_its_program() {
-    // On SIGTSTP the shell sends itself SIGSTOP, because SIGTSTP stops no process if the test runs
+    // On SIGTSTP, the shell sends itself SIGSTOP instead. SIGTSTP stops no process if the test runs
     // without a shell that could continue its processes.
     let line =
         "trap 'exit 9' TERM; trap 'kill -STOP $$' TSTP; echo $$; while :; do sleep 0.05; done";

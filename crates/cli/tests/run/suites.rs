@@ -1,5 +1,5 @@
-//! Checks that programs' own tests have the same results with `uzram run` as without.
-//! `tools/suites.sh` fetches these tests, and `make long` runs them.
+//! Checks that the test suites of programs have the same results with `uzram run` as natively.
+//! `tools/suites.sh` fetches the suites, and `make long` runs them.
 
 use super::UZRAM;
 use crate::programs::Programs;
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use testkit::is_long;
 
-/// The units of redis's tests. The units for its cluster, its modules and TLS need software that is
+/// The units of redis's test suite. The units for clusters, modules and TLS need software that is
 /// not installed.
 const UNITS: &[&str] = &[
     "unit/dump",
@@ -60,16 +60,16 @@ const UNITS: &[&str] = &[
     "integration/redis-benchmark",
     "integration/convert-ziplist-hash-on-load",
 ];
-/// The limit of redis. Even a server without data takes more memory than this limit.
+/// The limit of redis. Even a server without data needs more memory.
 const LIMIT: &str = "5M";
 
-/// Every NODE_STEPth of node's tests runs, in the order of the tests' names.
+/// Runs every NODE_STEPth test of node, in the order of the tests' names.
 const NODE_STEP: usize = 24;
 /// The limit of node's tests. Most of the tests need more memory, so a line reports that the limit
 /// can't be kept.
 const NODE_LIMIT: &str = "10M";
 
-/// Packages of Go's distribution. Each has a limit, which is below the memory of its tests, and a
+/// Packages of Go's distribution. For each package: a limit below the memory of its tests, and a
 /// minimum number of evicted blocks.
 const GO: [(&str, &str, u64); 6] = [
     ("sync", "20M", 0),
@@ -80,7 +80,8 @@ const GO: [(&str, &str, u64); 6] = [
     ("runtime", "60M", 1_000),
 ];
 
-/// Returns the folder of a program's tests, if it was fetched and long tests run.
+/// Returns the folder of a program's test suite. Returns `None` if the suite was not fetched or
+/// long tests do not run.
 pub fn suite(name: &str) -> Option<PathBuf> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/suites").join(name);
     if !is_long() || !path.exists() {
@@ -90,15 +91,16 @@ pub fn suite(name: &str) -> Option<PathBuf> {
     Some(path.canonicalize().unwrap())
 }
 
-/// Returns the number of evicted blocks, from the lines that processes wrote at their ends.
+/// Returns the number of evicted blocks, summed over the lines that processes wrote when they
+/// ended.
 pub fn evicted(stats: &Path) -> u64 {
     let text = fs::read_to_string(stats).unwrap();
     let of = |line| serde_json::from_str::<Value>(line).unwrap()["evicted"].as_u64().unwrap();
     text.lines().map(of).sum()
 }
 
-/// Runs units of redis's tests with a server that the command `server` starts. Returns how many
-/// times each result occurred.
+/// Runs units of redis's test suite with a server that the command `server` starts. Returns how
+/// often each result occurred.
 fn redis(suite: &Path, server: &str, units: &[&str]) -> BTreeMap<String, usize> {
     let place = Programs::new();
     fs::create_dir(place.path().join("src")).unwrap();
@@ -116,7 +118,8 @@ fn redis(suite: &Path, server: &str, units: &[&str]) -> BTreeMap<String, usize> 
     let told = String::from_utf8_lossy(&output.stdout);
     let mut ends = BTreeMap::new();
     for line in told.lines().filter(|line| line.starts_with('[')) {
-        // A line is `[ok]: A name (12 ms)`. Its time varies, so the time is cut off.
+        // A line has the form `[ok]: A name (12 ms)`. The time varies between runs, so it is cut
+        // off.
         let is_end = ["[ok]", "[err]", "[exception]"].iter().any(|end| line.starts_with(end));
         if is_end {
             let named = line.rsplit_once(" (").map_or(line, |(named, _)| named);
@@ -144,7 +147,7 @@ fn redis_ends_its_own_tests_as_it_does_without() {
     assert!(evicted > 100_000, "{evicted}");
 }
 
-/// Runs one of node's tests, whose text is `text`, by `program`. Returns its exit code.
+/// Runs one of node's tests by `program`. `text` is the source of the test. Returns the exit code.
 fn node(program: &[&str], test: &Path, text: &str, place: &Path) -> Option<i32> {
     let flags = text.lines().find_map(|line| line.strip_prefix("// Flags: ")).unwrap_or_default();
     let mut command = Command::new("timeout");
@@ -170,7 +173,8 @@ fn node_ends_its_own_tests_as_it_does_without() {
     for test in tests.iter().step_by(NODE_STEP) {
         let text = fs::read(test).unwrap();
         let text = String::from_utf8_lossy(&text);
-        // Some results vary between runs, so the results must be equal in one of three attempts.
+        // Some results vary between runs, so the results must be equal in at least one of three
+        // attempts.
         let both = (0..3)
             .map(|_| [&[][..], &run[..]].map(|program| node(program, test, &text, dir.path())))
             .find(|[without, with]| without == with);
@@ -182,7 +186,8 @@ fn node_ends_its_own_tests_as_it_does_without() {
     assert!(evicted > 10_000, "{evicted}");
 }
 
-/// Runs the compiled tests of a package of Go in its folder. Returns the result of each test.
+/// Runs the compiled tests of a Go package in the package's folder. Returns the result of each
+/// test.
 fn go(program: &[&str], tests: &Path, folder: &Path) -> BTreeMap<String, String> {
     let mut command = Command::new("timeout");
     command.args(["-k", "1", "900"]).args(program).arg(tests);
@@ -190,7 +195,7 @@ fn go(program: &[&str], tests: &Path, folder: &Path) -> BTreeMap<String, String>
     let output = command.output().expect("timeout");
     let told = String::from_utf8_lossy(&output.stdout);
     let ends = told.lines().filter_map(|line| line.trim_start().strip_prefix("--- "));
-    // A line is `PASS: TestName (0.01s)`.
+    // A line has the form `PASS: TestName (0.01s)`.
     let ends: BTreeMap<_, _> = ends
         .filter_map(|end| end.split_once(": "))
         .map(|(end, name)| (name.split(" (").next().unwrap().to_owned(), end.to_owned()))
@@ -218,7 +223,7 @@ fn go_ends_its_own_tests_as_it_does_without() {
         assert!(compiler.env("GOCACHE", dir.path()).status().unwrap().success(), "{package}");
         let path = stats.to_str().unwrap();
         let run = [UZRAM, "run", "--limit", limit, "--stats-file", path, "--"];
-        // Some results depend on timing, so each test must pass in one of three runs.
+        // Some results depend on timing, so each test must pass in at least one of three runs.
         let mut missing = go(&[], &tests, &folder);
         let count = missing.len();
         for _ in 0..3 {

@@ -1,4 +1,4 @@
-// Programs that consist of several processes, which check their own memory.
+// Programs that consist of several processes. The processes check their own memory.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <sched.h>
@@ -16,18 +16,18 @@
 
 #define WORDS (4096 / sizeof(uint64_t))
 
-// The number of words of the shared file before the figures of the processes' activity.
+// The number of words in the shared file before the rows with the processes' figures.
 #define SLOTS_END (16 + 16 * 510)
 
 static size_t pages;
 
-// Returns a word of a page's contents. An eighth of the words of each page are noise.
+// Returns a word of a page's contents. In each page, an eighth of the words are random.
 static uint64_t word(size_t page, size_t nth) {
 	uint64_t mixed = (page * WORDS + nth + 1) * 0x9e3779b97f4a7c15;
 	return nth % 8 ? page * 64 + nth / 16 : mixed ^ mixed >> 29;
 }
 
-// Writes different data in each round.
+// Fills memory with data that differ in each round.
 static void fill(uint64_t *memory, size_t round) {
 	for (size_t page = 0; page < pages; page++)
 		for (size_t nth = 0; nth < WORDS; nth++)
@@ -58,7 +58,7 @@ static void hold(const char *mib, int rounds) {
 		check(memory);
 }
 
-// Returns the descriptor that the processes share.
+// Returns the descriptor of the file that the processes share.
 static int shared(void) {
 	const char *name = "/memfd:uzram-run";
 	for (int number = 0; number < 1024; number++) {
@@ -105,8 +105,8 @@ static void close_all(void) {
 	CHECK(fcntl(keep, F_GETFD) == 0);
 }
 
-// Writes to pages of this program's file, until the process has more than 16 MiB of private copies,
-// which no eviction frees.
+// Writes to pages of this program's file until the process has more than 16 MiB of private copies.
+// No eviction frees these copies.
 static void copy_program(void) {
 	int file = open("/proc/self/exe", O_RDONLY);
 	struct stat facts;
@@ -130,8 +130,8 @@ static void wait_for(pid_t child, int expected) {
 	CHECK(waitpid(child, &status, 0) == child && status == expected);
 }
 
-// Holds memory, without making calls or causing faults, while a child holds more. So this process
-// evicts nothing.
+// Holds memory without calls or faults while a child holds more memory. So this process evicts
+// nothing.
 static void exceed(const char *mib) {
 	uint64_t *memory = filled(mib);
 	volatile char *is_over = mmap(0, 1, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -214,7 +214,7 @@ int main(int count, char **args) {
 		CHECK(processes() == 2);
 		kill(child, SIGKILL);
 		siginfo_t facts;
-		// The killed process remains, without memory, until its parent waits for it.
+		// The killed process exists without memory until its parent waits for it.
 		CHECK(waitid(P_PID, child, &facts, WEXITED | WNOWAIT) == 0);
 		hold(mib, 1);
 		CHECK(processes() == 1);
@@ -254,8 +254,7 @@ int main(int count, char **args) {
 			if (children[nth] == 0) {
 				close(ends[1]);
 				CHECK(read(ends[0], &end, 1) == 0);
-				// The processes end one after another, so the last process becomes the only owner of the
-				// memory.
+				// The processes end one after the other. The last process then owns the memory alone.
 				usleep(nth * 100000);
 				if (nth == 1)
 					check(memory);
@@ -269,7 +268,7 @@ int main(int count, char **args) {
 			wait_for(children[nth], 0);
 		check(memory);
 	} else if (!strcmp(mode, "shm")) {
-		// Three processes share the same pages.
+		// Three processes share these pages.
 		pages = strtoul(mib, 0, 10) << 8;
 		int flags = MAP_SHARED | MAP_ANONYMOUS;
 		uint64_t *memory = mmap(NULL, pages * 4096, PROT_READ | PROT_WRITE, flags, -1, 0);
@@ -329,7 +328,7 @@ int main(int count, char **args) {
 		if (child)
 			CHECK(waitpid(child, NULL, 0) == child);
 	} else if (!strcmp(mode, "static")) {
-		// This program is linked statically, so nothing keeps its descriptors open.
+		// This program is linked statically, so no library keeps descriptors open.
 		for (int number = 3; number < 1100; number++)
 			close(number);
 		execl(args[3], args[3], "hold", mib, NULL);

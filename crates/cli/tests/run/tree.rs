@@ -20,7 +20,7 @@ struct Tree {
     program: String,
 }
 
-/// The result of a program, and the figures of its processes.
+/// The result of a program with the figures of its processes.
 struct Told {
     ended: Ended,
     processes: Vec<Value>,
@@ -56,7 +56,8 @@ impl Tree {
         self.programs.path().join("stats")
     }
 
-    /// Returns the command for a program with this limit, whose processes write their figures.
+    /// Returns the command that runs the program with this limit. The program's processes write
+    /// their figures.
     fn command(&self, limit: &str, args: &[&str]) -> Command {
         let mut command = run(&["--limit", limit, "--stats", "--json", "--stats-file"]);
         command.arg(self.stats()).arg("--").arg(&self.program).args(args);
@@ -68,7 +69,7 @@ impl Tree {
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
-    /// Runs the program to its end.
+    /// Runs the program until it ends.
     fn told(&self, limit: &str, args: &[&str]) -> Told {
         let ended = end(&mut self.command(limit, args));
         assert_eq!((ended.code, ended.out.as_str()), (Some(0), ""), "{args:?}: {ended:?}");
@@ -80,15 +81,15 @@ impl Tree {
         Told { ended, processes, held_max }
     }
 
-    /// Waits until `processes` processes have written their lines. Some may outlive the first
-    /// process.
+    /// Waits until `processes` processes have written their lines. Some processes may end after the
+    /// first process.
     fn until_told(&self, processes: usize) -> Vec<Value> {
         until("all have ended", || self.lines().len() == processes);
         self.lines()
     }
 }
 
-/// Returns the sum, over a session's processes, of a figure of memory that the kernel reports.
+/// Returns the sum of one memory figure of the kernel over the processes of a session.
 fn seen(session: u32, name: &str) -> u64 {
     let of = |path: PathBuf| {
         let stat = fs::read_to_string(path.join("stat")).ok()?;
@@ -109,9 +110,9 @@ impl Drop for Ends {
     }
 }
 
-/// Returns the maximum of the smaller of two consecutive samples of a program's memory. The
-/// program's first process begins a session. All processes are stopped during a sample. Otherwise
-/// memory could move to a process that is sampled later.
+/// Returns the maximum memory of a program. Two consecutive samples must have reached this value.
+/// The program's first process begins a session. All processes are stopped during a sample.
+/// Otherwise memory could move to a process that is sampled later, and count twice.
 fn most_seen(command: &Command, name: &str) -> u64 {
     let mut own = Command::new("setsid");
     own.arg(UZRAM).args(command.get_args());
@@ -122,7 +123,7 @@ fn most_seen(command: &Command, name: &str) -> u64 {
             assert!(status.success(), "{status}");
             return most;
         }
-        // The group does not exist before the first process has created it.
+        // The process group does not exist before the first process has created it.
         let send = |signal| _ = kill_process_group(session, signal);
         send(Signal::STOP);
         let now = seen(child.0.id(), name);
@@ -141,8 +142,8 @@ fn three_children_at_once_keep_one_limit() {
     assert!(most > 40 * MIB && most <= 64 * MIB + 64 * MIB / 10, "{most}");
     let lines = tree.lines();
     assert_eq!(lines.len(), 4);
-    // Several processes evict, but perhaps not all. The first process that has written all its
-    // memory may end before the next fault, at which it would evict.
+    // Several processes evict, but perhaps not all of them. A process evicts at a fault. A process
+    // that has written all of its memory may end before its next fault.
     let evicted = |line: &Value| line["evicted"].as_u64().unwrap();
     assert!(lines.iter().filter(|line| evicted(line) > 1000).count() >= 2, "{lines:?}");
 }
@@ -201,7 +202,7 @@ fn a_parent_that_waits_gives_room_to_its_child() {
     let told = Tree::new().told("64M", &["idle", "50"]);
     println!("{:?}", told.processes);
     let evicted = |of: &Value| of["evicted"].as_u64().unwrap() << 12;
-    // The child ends first.
+    // The child ends before its parent.
     let [child, parent] = &told.processes[..] else { panic!("{:?}", told.processes) };
     assert!(evicted(parent) > 12 * MIB, "{parent}");
     assert!(child["held_max"].as_u64().unwrap() > 24 * MIB, "{child}");
@@ -230,7 +231,7 @@ fn what_a_process_did_before_it_executed_a_program_is_told() {
     let same = Tree::new().told("32M", &["hold", "48"]);
     let [child, process] = &told.processes[..] else { panic!("{:?}", told.processes) };
     let of = |line: &Value, name: &str| line[name].as_u64().unwrap();
-    // The figures count once, although an earlier execution of a program failed.
+    // The figures count once, although an earlier `execve` failed.
     for name in ["evicted", "filled", "faults", "first_touches"] {
         let (first, alone) = (of(process, name), same.sum(name));
         assert!(first > 500 && first.abs_diff(alone) < alone / 2, "{name}: {process}, {alone}");
@@ -263,7 +264,7 @@ fn a_limit_that_can_not_be_kept_is_told_once() {
     assert!(!kept.ended.err.contains("can't be kept"), "{}", kept.ended.err);
 }
 
-/// A process that computes evicts nothing while its child needs room.
+/// A process that only computes evicts nothing while its child needs room.
 #[test]
 fn a_limit_that_was_exceeded_for_a_time_is_reported_at_the_end() {
     let told = Tree::new().told("32M", &["exceed", "22"]);
@@ -277,7 +278,7 @@ fn a_limit_that_was_exceeded_for_a_time_is_reported_at_the_end() {
     assert!(!told.ended.err.contains("can't be kept"), "{}", told.ended.err);
 }
 
-/// The message reports the process that holds the most memory, and the kinds of its memory.
+/// The message names the process that holds the most memory, and the kinds of its memory.
 #[test]
 fn a_limit_that_can_not_be_kept_is_explained() {
     let of = |mode, mib, kind: &str| {
@@ -295,7 +296,7 @@ fn a_limit_that_can_not_be_kept_is_explained() {
             .collect();
         let (kib, first) = kinds[0];
         assert!(kib > 10 << 10 && first.starts_with(kind), "{mode}: {line}");
-        // Each number is rounded down, so the sum may be smaller.
+        // Each number is rounded down, so the sum of the numbers may be smaller than the total.
         let (all, sum) = (all.parse::<u64>().unwrap(), kinds.iter().map(|(kib, _)| kib).sum());
         assert!((0..10).contains(&all.wrapping_sub(sum)), "{mode}, in all {sum}: {line}");
     };
@@ -304,7 +305,7 @@ fn a_limit_that_can_not_be_kept_is_explained() {
     of("hold", "120", "compressed");
 }
 
-/// Shared memory counts once, not for each process that maps it.
+/// Shared memory counts once, not once for each process that maps it.
 #[test]
 fn shared_memory_counts_once() {
     let told = Tree::new().told("200M", &["shm", "40"]);
@@ -313,8 +314,8 @@ fn shared_memory_counts_once() {
     assert!((40 * MIB..60 * MIB).contains(&held_max), "{held_max}");
 }
 
-/// If a program's standard error is redirected, no line of the runtime appears there. A shell whose
-/// standard error is the command's writes the line when the shell ends.
+/// If a program's standard error is redirected, the redirected output contains no line of the
+/// runtime. A shell writes the line when it ends, because its standard error is the command's.
 #[test]
 fn that_it_can_not_be_kept_is_told_where_the_command_says_what_it_says() {
     let tree = Tree::new();

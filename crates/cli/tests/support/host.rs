@@ -1,10 +1,10 @@
-//! Helpers for programs and devices of this machine. Changes to the machine are undone, regardless
-//! of the result of a test.
+//! Helpers for programs and devices of this machine. Changes to the machine are undone even if a
+//! test fails.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Returns whether all programs are installed. Fails if a program is missing that `make setup`
+/// Returns whether all programs are installed. Panics if a program is missing that `make setup`
 /// could install.
 pub fn has(programs: &[&str]) -> bool {
     let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin:/sbin";
@@ -15,7 +15,7 @@ pub fn has(programs: &[&str]) -> bool {
     false
 }
 
-/// Runs a program that must succeed. Returns its output.
+/// Runs a program that must succeed. Returns the output of the program.
 pub fn run(command: &mut Command) -> String {
     let output = command.stdin(Stdio::null()).output().unwrap();
     let [out, err] =
@@ -24,7 +24,7 @@ pub fn run(command: &mut Command) -> String {
     out
 }
 
-/// A guard that unmounts a directory if a server has not done so.
+/// Unmounts a directory, when this value is dropped, if the server has not done so.
 pub struct Unmounted(pub PathBuf);
 
 impl Drop for Unmounted {
@@ -33,8 +33,8 @@ impl Drop for Unmounted {
     }
 }
 
-/// Returns a directory at which a server can mount, if this user may mount. The directory is
-/// unmounted when the guard is dropped.
+/// Returns a directory at which a server can mount its disk. Returns `None` if this user may not
+/// mount. Dropping the guard unmounts the directory.
 pub fn directory() -> Option<(tempfile::TempDir, PathBuf, Unmounted)> {
     if !rustix::process::geteuid().is_root() || !Path::new("/dev/fuse").exists() {
         eprintln!("left out, as it takes root and /dev/fuse");
@@ -46,7 +46,7 @@ pub fn directory() -> Option<(tempfile::TempDir, PathBuf, Unmounted)> {
     Some((dir, mount.clone(), Unmounted(mount)))
 }
 
-/// A loop device and its mount point.
+/// A loop device and the directory where it is mounted.
 pub struct Looped(pub String, pub PathBuf);
 
 impl Drop for Looped {
@@ -54,8 +54,8 @@ impl Drop for Looped {
         let quiet = |command: &mut Command| {
             drop(command.stdout(Stdio::null()).stderr(Stdio::null()).status())
         };
-        // A mount that is still in use, for example after an error, is unmounted when its last user
-        // ends.
+        // If the mount is still in use, for example after an error, the kernel unmounts it when its
+        // last user ends.
         quiet(Command::new("umount").arg(&self.1));
         quiet(Command::new("umount").arg("-l").arg(&self.1));
         quiet(Command::new("/usr/sbin/losetup").args(["-d", &self.0]));

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
-/// Checks metrics against the conventions of Prometheus, and by Prometheus's own tool if that is
-/// installed.
+/// Checks metrics against the conventions of Prometheus. Also runs Prometheus's own tool if the
+/// tool is installed.
 pub fn lint(metrics: &str) {
     check(metrics);
     let mut promtool = Command::new("promtool");
@@ -20,8 +20,8 @@ pub fn lint(metrics: &str) {
     assert!(checked.status.success() && checked.stderr.is_empty(), "{checked:?}");
 }
 
-/// Checks that each metric has, exactly once, a help text, then a type, then values. Only counters
-/// end in `_total`, and units are bytes and seconds.
+/// Checks that each metric has one help text, then one type, then values. Only counters end in
+/// `_total`. The units are bytes and seconds.
 fn check(metrics: &str) {
     let (mut helps, mut kinds, mut last) = (HashMap::new(), HashMap::new(), String::new());
     for line in metrics.lines() {

@@ -1,4 +1,4 @@
-//! Helpers for the tests of the command, which run the command and generate data.
+//! Helpers that run the command `uzram` and generate data.
 #![allow(dead_code, reason = "each test file uses a part")]
 
 pub mod host;
@@ -15,10 +15,10 @@ pub use testkit::wait::until;
 
 /// The path of the command under test.
 pub const UZRAM: &str = env!("CARGO_BIN_EXE_uzram");
-/// The path of the host, which lies beside the command.
+/// The path of the host. The host lies beside the command.
 pub const HOST: &str = env!("CARGO_BIN_EXE_uzram-host");
 
-/// The maximum time until a server ends, regardless of its clients. The limits for requests are
+/// The maximum time until a server ends, whatever its clients do. Time limits of requests are
 /// longer.
 pub const ENDS_WITHIN: Duration = Duration::from_secs(29);
 
@@ -32,7 +32,7 @@ pub fn fill() -> Command {
     command
 }
 
-/// The result of a process: its exit code, if it was not killed, and its output.
+/// The result of a process: its exit code, or `None` if a signal killed it, and its output.
 #[derive(Debug)]
 pub struct Ended {
     pub code: Option<i32>,
@@ -56,12 +56,12 @@ impl From<Output> for Ended {
     }
 }
 
-/// Runs the command to its end.
+/// Runs the command until it ends.
 pub fn end(command: &mut Command) -> Ended {
     command.output().unwrap().into()
 }
 
-/// Returns `bytes` random bytes, which differ for each `nth` and for each `UZRAM_SEED`.
+/// Returns `bytes` random bytes. The bytes differ for each `nth` and for each `UZRAM_SEED`.
 pub fn noise(nth: u64, bytes: usize) -> Vec<u8> {
     let mut state = testkit::seed_of(nth);
     let mut words = Vec::with_capacity(bytes + 8);
@@ -76,7 +76,7 @@ pub fn noise(nth: u64, bytes: usize) -> Vec<u8> {
     words
 }
 
-/// Returns `bytes` bytes like text, which shrink to about a third.
+/// Returns `bytes` bytes of text, which compress to about a third.
 pub fn text(nth: u64, bytes: usize) -> Vec<u8> {
     let words = ["page ", "slot ", "zspage ", "compressed ", "object ", "handle\n", "in ", "the "];
     let noise = noise(nth, bytes / 2);
@@ -95,16 +95,16 @@ pub fn write_all(dir: &Path, files: &[(&str, Vec<u8>)]) {
     }
 }
 
-/// A running `uzram serve` on separate sockets. The server is killed when this value is dropped.
+/// A running `uzram serve` with its own sockets. Dropping this value kills the server.
 pub struct Server {
     pub child: Child,
     pub dir: tempfile::TempDir,
-    /// The first line of the server's output: the disk and its URI.
+    /// The first line of the server's output, which contains the disk and its URI.
     pub announcement: String,
 }
 
 impl Server {
-    /// Starts a server of a disk of 256 MiB.
+    /// Starts a server with a disk of 256 MiB.
     pub fn new(args: &[&str]) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let mut command = serve(dir.path());
@@ -115,7 +115,7 @@ impl Server {
         Server::announced(child, dir)
     }
 
-    /// Starts a server of a restored disk, with its sockets in a separate directory.
+    /// Starts a server that restores its disk from `file`. The sockets lie in a separate directory.
     pub fn restored(file: &Path, args: &[&str]) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let mut command = serve_unsized(dir.path());
@@ -124,7 +124,7 @@ impl Server {
         Server::announced(child, dir)
     }
 
-    /// Starts a server by a shell line that ends in `exec "$@"`, on separate sockets.
+    /// Starts a server by a shell line that ends in `exec "$@"`. The server has its own sockets.
     pub fn within(line: &str, args: &[&str]) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let mut command = Command::new("sh");
@@ -134,7 +134,7 @@ impl Server {
         Server::announced(command.spawn().unwrap(), dir)
     }
 
-    /// Returns a running server. If the server has ended, panics with its output.
+    /// Returns a running server. Panics with the server's output if the server has ended.
     pub fn announced(child: Child, dir: tempfile::TempDir) -> Self {
         let mut server = Server::begun(child, dir);
         if server.announcement.is_empty() {
@@ -144,7 +144,7 @@ impl Server {
         server
     }
 
-    /// Returns a server that may have ended at once, without an announcement.
+    /// Returns a server that may have ended without an announcement.
     pub fn begun(mut child: Child, dir: tempfile::TempDir) -> Self {
         let mut announcement = String::new();
         BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut announcement).unwrap();
@@ -177,7 +177,7 @@ impl Server {
         assert!(Command::new("kill").args(["-s", name, &pid]).status().unwrap().success());
     }
 
-    /// Sends signals with pauses of length `pause`. Returns whether they were sent close together.
+    /// Sends signals with pauses of `pause`. Returns whether the signals were sent close together.
     pub fn signal_at_once(&self, signals: &[Signal], pause: Duration) -> bool {
         let begun = Instant::now();
         for (nth, signal) in signals.iter().enumerate() {
@@ -187,7 +187,7 @@ impl Server {
         begun.elapsed() < Duration::from_millis(200)
     }
 
-    /// Returns the server's standard error after its end.
+    /// Returns the server's standard error after the server has ended.
     pub fn said(&mut self) -> String {
         let mut text = String::new();
         if let Some(said) = &mut self.child.stderr {
@@ -196,8 +196,8 @@ impl Server {
         text
     }
 
-    /// Waits for the server's end. Returns its exit code, if no signal ended it, and the time until
-    /// the end.
+    /// Waits until the server has ended. Returns the server's exit code and the waiting time. The
+    /// exit code is `None` if a signal ended the server.
     pub fn ended(&mut self) -> (Option<i32>, Duration) {
         let begun = Instant::now();
         until("it ends", || self.child.try_wait().unwrap().is_some());
@@ -212,14 +212,14 @@ impl Drop for Server {
     }
 }
 
-/// Returns the command `uzram serve` for a disk of 256 MiB with its control socket in `dir`.
+/// Returns the command `uzram serve` for a disk of 256 MiB. The control socket lies in `dir`.
 pub fn serve(dir: &Path) -> Command {
     let mut command = serve_unsized(dir);
     command.args(["--size", "256M"]);
     command
 }
 
-/// Returns the same command without a size.
+/// Returns the command `uzram serve` without a disk size. The control socket lies in `dir`.
 pub fn serve_unsized(dir: &Path) -> Command {
     let mut command = Command::new(UZRAM);
     command.arg("serve").current_dir(dir);

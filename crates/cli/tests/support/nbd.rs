@@ -1,4 +1,5 @@
-//! A client that chooses the export by the old option EXPORT_NAME, and then reads and writes.
+//! An NBD client that reads and writes. The client chooses its export by the old option
+//! EXPORT_NAME.
 
 use std::io::{Error, Read, Result, Write};
 use std::os::unix::net::UnixStream;
@@ -7,7 +8,7 @@ use std::path::Path;
 use testkit::nbd::{EXPORT_NAME, header, option};
 pub use testkit::nbd::{READ, WRITE};
 
-/// A client that has chosen the export.
+/// An NBD client that has chosen its export.
 pub struct Client(pub UnixStream);
 
 /// Connects a client that has sent nothing yet.
@@ -26,7 +27,7 @@ impl Client {
         Client::try_new(socket).unwrap()
     }
 
-    /// Connects a client that may be refused.
+    /// Connects a client. The server may refuse the client.
     pub fn try_new(socket: &Path) -> Result<Self> {
         let mut stream = UnixStream::connect(socket)?;
         stream.read_exact(&mut [0; 18])?;
@@ -36,7 +37,7 @@ impl Client {
         Ok(Client(stream))
     }
 
-    /// Sends a request that carries no data, and receives its reply.
+    /// Sends a request without data, and receives the reply.
     pub fn ask(&mut self, kind: u16, flags: u16, offset: u64, len: u32) -> Result<()> {
         self.0.write_all(&header(kind, flags, 0, offset, len))?;
         self.reply()

@@ -1,8 +1,8 @@
-//! Reads files of the kernel that have lines `Name:   123 kB`.
+//! Reads files in /proc whose lines have the form `Name:   123 kB`.
 
 use std::fs;
 
-/// The error that the kernel does not report a number.
+/// The error if the kernel does not report a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{path} has no {name}; mount proc on /proc, on Linux 4.14 or later")]
 pub struct Untold {
@@ -10,7 +10,7 @@ pub struct Untold {
     path: &'static str,
 }
 
-/// The text of such a file, or an empty text if the file can't be read.
+/// The text of a file in /proc, or an empty text if the file can't be read.
 pub struct Fields {
     path: &'static str,
     text: String,
@@ -27,7 +27,7 @@ impl Fields {
         bytes(&self.text, name)
     }
 
-    /// Returns the same number as [`bytes`](Self::bytes), but a missing line is an error.
+    /// Returns the number in the line `name`, in bytes. A missing line is an error.
     ///
     /// # Errors
     /// Fails if the file has no such line.
@@ -36,7 +36,7 @@ impl Fields {
     }
 }
 
-/// Returns the number in the line `name:   123 kB` of such a text, in bytes.
+/// Returns the number in the line `name:   123 kB` of `text`, in bytes.
 pub fn bytes(text: &str, name: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
     let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;

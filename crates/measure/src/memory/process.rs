@@ -5,13 +5,12 @@ use super::fields::{Fields, Untold};
 const ROLLUP: &str = "/proc/self/smaps_rollup";
 const STATUS: &str = "/proc/self/status";
 
-/// The memory of this process, counted page by page.
+/// The exact memory use of this process, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HeldMemory {
-    /// Resident and swapped memory in bytes. This sum does not change if the machine is short of
-    /// memory.
+    /// Resident and swapped memory in bytes. Swapping by the kernel does not change this sum.
     pub held: u64,
-    /// The bytes of page tables (VmPTE), which `held` does not include.
+    /// The size of page tables in bytes (VmPTE). `held` does not include page tables.
     pub page_tables: u64,
 }
 
@@ -30,17 +29,17 @@ impl HeldMemory {
 /// The memory of this process. Values that the kernel does not report are `None`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ProcessMemory {
-    /// The resident bytes, including shared pages.
+    /// The size of resident memory in bytes, including shared pages.
     pub resident: Option<u64>,
-    /// The bytes that are swapped out.
+    /// The size of swapped memory in bytes.
     pub swapped: Option<u64>,
-    /// The bytes of page tables (VmPTE).
+    /// The size of page tables in bytes (VmPTE).
     pub page_tables: Option<u64>,
 }
 
 impl ProcessMemory {
-    /// Returns the current figures. `status` counts resident pages approximately, so it is used
-    /// only if `smaps_rollup` is missing.
+    /// Returns the current figures. `status` is used only if `smaps_rollup` is missing, because
+    /// `status` counts resident pages approximately.
     pub fn now() -> Self {
         let (rollup, status) = (Fields::read(ROLLUP), Fields::read(STATUS));
         ProcessMemory {

@@ -1,7 +1,7 @@
-//! The plan of the device's contents: the files in order, one after the other.
+//! The plan of a device's contents: files in order, each beginning on a new page.
 //!
-//! The plan may contain millions of files, so each file takes only 32 bytes and the bytes of its
-//! name. A path is composed of the names of its directories when it is needed.
+//! A plan may contain millions of files, so a file takes only 32 bytes and the bytes of its name. A
+//! path is composed of the names of its directories when the path is needed.
 //!
 //! ```text
 //!   device pages | file 0 .... | file 1 . | file 3 ........ |      empty files take none
@@ -17,7 +17,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// The number that replaces the parent directory for a path given on the command line.
+/// The value of `parent` for a path from the command line, which has no parent directory.
 const NO_DIR: u32 = u32::MAX;
 
 /// The index of a file in the plan.
@@ -28,10 +28,10 @@ pub struct FileIndex(u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DirIndex(u32);
 
-/// The metadata that show whether a file has changed.
+/// The metadata by which a change of a file is detected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FileStamp {
-    /// The bytes of the file.
+    /// The size of the file in bytes.
     pub(crate) size: u64,
     /// The time of the last modification in nanoseconds, modulo 2^64.
     modified: i64,
@@ -55,32 +55,32 @@ struct PlannedName {
 #[derive(Debug)]
 struct PlannedFile {
     stamp: FileStamp,
-    /// The first page on the device.
+    /// The device's page that holds the start of the file.
     first_page: u32,
     name_start: u32,
     parent: u32,
     name_len: u16,
-    /// True if the file is left out of the comparison.
+    /// Whether the file is left out of the comparison.
     is_left_out: AtomicBool,
 }
 
 const _: () = assert!(size_of::<PlannedFile>() == 32);
 
-/// The part of a file that lies in a range of pages.
+/// The part of a file that lies in a given range of pages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FilePages {
     /// The file.
     pub file: FileIndex,
-    /// The pages, counted from the start of the range. The file may fill only a part of the last
-    /// page.
+    /// The pages of the part, relative to the start of the range. The file may fill the last page
+    /// only partly.
     pub pages: Range<usize>,
-    /// The offset of the part in the file.
+    /// The offset in the file at which the part begins.
     pub offset: u64,
-    /// The bytes of the part.
+    /// The size of the part in bytes.
     pub bytes: usize,
 }
 
-/// The files, in the order in which they were added.
+/// The planned files, in the order in which they were added.
 #[derive(Debug, Default)]
 pub struct FilePlan {
     names: Vec<u8>,
@@ -101,7 +101,7 @@ impl FilePlan {
         self.entries.len() as u64 + self.empty_files
     }
 
-    /// Adds the directory `name` below `parent`, or, without a parent, a directory given on the
+    /// Adds the directory `name` below `parent`. Without a parent, `name` is a path from the
     /// command line. Returns `None` if the plan is full.
     pub(crate) fn add_dir(&mut self, parent: Option<DirIndex>, name: &OsStr) -> Option<DirIndex> {
         let dir = DirIndex(u32::try_from(self.dirs.len()).ok().filter(|&dir| dir != NO_DIR)?);
@@ -149,7 +149,7 @@ impl FilePlan {
         &self.entries[file.0 as usize]
     }
 
-    /// Returns the path of a file. It begins with the path given on the command line.
+    /// Returns the path of a file, beginning with a path from the command line.
     pub fn path(&self, file: FileIndex) -> PathBuf {
         let entry = self.entry(file);
         let mut name =
@@ -164,23 +164,22 @@ impl FilePlan {
         names.iter().rev().map(|name| OsStr::from_bytes(bytes(name))).collect()
     }
 
-    /// Returns the file's metadata at the time of planning.
+    /// Returns the metadata that the file had when it was added.
     pub(crate) fn stamp(&self, file: FileIndex) -> FileStamp {
         self.entry(file).stamp
     }
 
-    /// Leaves the file out of the comparison. Returns true if this call was the first to do so.
+    /// Leaves the file out of the comparison. Returns whether this call was the first to do so.
     pub(crate) fn leave_out(&self, file: FileIndex) -> bool {
         !self.entry(file).is_left_out.swap(true, Relaxed)
     }
 
-    /// Returns true if the file is left out of the comparison.
     pub(crate) fn is_left_out(&self, file: FileIndex) -> bool {
         self.entry(file).is_left_out.load(Relaxed)
     }
 
-    /// Returns the parts of files that lie in these pages, in order. Every page lies in exactly one
-    /// part.
+    /// Returns the parts of files that lie in these pages, in order. Every page belongs to exactly
+    /// one part.
     pub fn parts(&self, range: Range<u32>) -> impl Iterator<Item = FilePages> + '_ {
         let mut page = range.start;
         let mut index = self.entries.partition_point(|entry| entry.first_page <= page);
@@ -218,8 +217,8 @@ mod tests {
         FileStamp { size, modified: 0 }
     }
 
-    /// The plan has the files a with 1 page, empty with 0, sub/b with 3 of its 5 pages, and /c with
-    /// 2 pages, the last of which is partly filled.
+    /// A plan of four files: a (1 page), empty (0 pages), sub/b (3 of 5 pages), /c (2 pages, the
+    /// second partly filled).
     fn plan() -> FilePlan {
         let mut plan = FilePlan::default();
         let top = plan.add_dir(None, OsStr::new("/top")).unwrap();

@@ -1,4 +1,4 @@
-//! The pages of the planned files, read in batches.
+//! Reads the pages of a plan's files in batches.
 
 use super::{FileIndex, FilePages, FilePlan, FileStamp, SkipReason, SkippedFiles};
 use crate::page::PAGE_SIZE;
@@ -9,29 +9,30 @@ use std::io::{self, ErrorKind};
 use std::ops::Range;
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 
-/// The purpose of reading pages.
+/// The purpose for which pages are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// The pages are read to be stored. All data that can be read are used.
+    /// The pages are stored. All data that can be read are used.
     Store,
-    /// The pages are read to be compared. A file that has changed since it was planned is left out.
+    /// The pages are compared with stored pages. A file that has changed since the plan was made is
+    /// left out.
     Compare,
 }
 
-/// A reader of the files of a plan. Files that can't be read or have changed are added to
+/// Reads the files of a plan. A file that can't be read or has changed is added to
 /// [`SkippedFiles`].
 #[derive(Clone, Copy, Debug)]
 pub struct PageReader<'a> {
-    /// The plan.
+    /// The plan whose files are read.
     pub plan: &'a FilePlan,
-    /// The files that are left out.
+    /// The files that are left out of storing or of the comparison.
     pub skipped: &'a SkippedFiles,
 }
 
 impl PageReader<'_> {
-    /// Reads the pages `pages` of the plan into `buf`, and fills the rest of a file's last page
-    /// with zeros. Sets `runs` to the ranges of pages to store or compare, counted from the first
-    /// page read.
+    /// Reads the pages `pages` of the plan into `buf`. Fills the unused end of each file's last
+    /// page with zeros. Sets `runs` to the ranges of pages to store or compare, relative to
+    /// `pages.start`.
     pub fn read(
         &self,
         pages: Range<u32>,
@@ -58,20 +59,19 @@ impl PageReader<'_> {
         }
     }
 
-    /// Reads these pages to store them. Returns true if all these pages could be read.
+    /// Reads pages to store them. Returns true if all pages could be read.
     pub fn read_all(&self, pages: Range<u32>, buf: &mut [u8]) -> bool {
         let (count, mut runs) = (pages.len(), Vec::new());
         self.read(pages, Purpose::Store, buf, &mut runs);
         runs.iter().map(|run| run.len()).sum::<usize>() == count
     }
 
-    /// Reads a part, and returns the number of its pages to store: the pages before the first
-    /// error.
+    /// Reads a part of a file to store it. Returns the number of pages before the first error.
     fn store(&self, part: &FilePages, buf: &mut [u8]) -> usize {
         let mut done = 0;
         let read = open(self.plan, part.file).and_then(|file| fill(&file, part, buf, &mut done));
-        // Missing data are not replaced by zeros, because zeros would make the data seem to
-        // compress well.
+        // Missing data are not replaced by zeros, because zeros would make the data look more
+        // compressible.
         let read = read.and_then(|()| match done {
             done if done == part.bytes => Ok(()),
             _ => {
@@ -88,12 +88,14 @@ impl PageReader<'_> {
         }
     }
 
-    /// Reads a part, and returns the number of its pages to compare: all or none.
+    /// Reads a part of a file to compare it. Returns the number of pages to compare: all pages of
+    /// the part, or 0.
     fn compare(&self, part: &FilePages, buf: &mut [u8]) -> usize {
         let mut done = 0;
         let read = open(self.plan, part.file).and_then(|file| {
             fill(&file, part, buf, &mut done)?;
-            // The stamp is taken after the read, so that every change before the read is detected.
+            // The stamp is taken after the read, so every change before the end of the read is
+            // detected.
             stamp(&file)
         });
         match read {
@@ -106,7 +108,7 @@ impl PageReader<'_> {
         0
     }
 
-    /// Leaves a file out of the comparison, and records the reason once.
+    /// Leaves a file out of the comparison, and records the reason once per file.
     pub fn leave_out(&self, file: FileIndex, why: SkipReason, reason: &dyn Display) {
         if self.plan.leave_out(file) {
             self.skipped.add(why, &self.plan.path(file), reason);
@@ -114,7 +116,7 @@ impl PageReader<'_> {
     }
 }
 
-/// Opens a regular file. Does not block, even if a pipe or a device has replaced the file.
+/// Opens a regular file. The open does not block, even if a pipe or a device has replaced the file.
 fn open(plan: &FilePlan, file: FileIndex) -> io::Result<File> {
     let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits() as i32;
     let file = OpenOptions::new().read(true).custom_flags(flags).open(plan.path(file))?;
@@ -131,8 +133,8 @@ fn stamp(file: &File) -> io::Result<FileStamp> {
     Ok(FileStamp::from(&metadata))
 }
 
-/// Reads a part and adds the bytes read to `done`. At the end of the file, or after an error, fills
-/// the rest of the buffer with zeros.
+/// Reads a part of a file into `buf`, and adds the number of bytes read to `done`. At the end of
+/// the file, or after an error, fills the remaining buffer with zeros.
 fn fill(file: &File, part: &FilePages, buf: &mut [u8], done: &mut usize) -> io::Result<()> {
     let mut read = Ok(());
     while *done < part.bytes {
@@ -174,7 +176,7 @@ mod tests {
         skipped.lines().join("\n").replace(dir.to_str().unwrap(), "")
     }
 
-    /// A reader, and the pages and runs that it last read.
+    /// A reader with the pages and runs of its last read.
     struct Reader<'a> {
         source: PageReader<'a>,
         buf: Vec<u8>,
@@ -239,7 +241,7 @@ mod tests {
         let (dir, plan) = files();
         let skipped = SkippedFiles::default();
         let mut reader = Reader::new(&plan, &skipped);
-        // Now b is empty, c has a page and one byte, and d has only its first page.
+        // Now b is empty, c has 4097 bytes, and d has only its first page.
         for (name, bytes) in [("b", 0), ("c", 4097), ("d", 4096)] {
             let file = OpenOptions::new().write(true).open(dir.path().join(name)).unwrap();
             file.set_len(bytes).unwrap();

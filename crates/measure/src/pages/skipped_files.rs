@@ -1,4 +1,4 @@
-//! The files that were left out: their number, and the names of the first ones.
+//! The files that were left out: their number, and the names of the first of these files.
 
 use crate::error::escaped;
 use crate::policy::NAMED_MAX;
@@ -9,17 +9,16 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// The reason why a file is left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SkipReason {
-    /// The file, or a directory, can't be read.
+    /// The file, or a directory on the way to it, can't be read.
     Unreadable,
     /// The file changed while it was stored and read back.
     Changed,
 }
 
-/// All files that were left out. All threads share this value.
+/// All files that were left out. All threads share one value.
 #[derive(Debug, Default)]
 pub struct SkippedFiles(Mutex<[Kind; 2]>);
 
-/// The files that were left out for one reason.
 #[derive(Clone, Debug, Default)]
 struct Kind {
     count: u64,
@@ -31,7 +30,7 @@ impl SkippedFiles {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a file. The caller adds each file once.
+    /// Records a file that is left out. The caller records each file once.
     pub fn add(&self, why: SkipReason, path: &Path, reason: &dyn Display) {
         let kind = &mut self.kinds()[why as usize];
         kind.count += 1;
@@ -44,13 +43,13 @@ impl SkippedFiles {
         }
     }
 
-    /// Returns the number of files of a kind.
+    /// Returns the number of files that were left out for this reason.
     pub fn count(&self, why: SkipReason) -> u64 {
         self.kinds()[why as usize].count
     }
 
-    /// Returns the text of an error, extended by the first file that was left out, because that may
-    /// be the cause of the error.
+    /// Returns the text of an error, followed by the first file that was left out. That file may be
+    /// the cause of the error.
     pub fn explain(&self, text: String) -> String {
         match self.lines().first() {
             Some(first) => format!("{text}; {first}"),
@@ -58,7 +57,7 @@ impl SkippedFiles {
         }
     }
 
-    /// Returns a line for each named file, in order, and for each kind a line with the number of
+    /// Returns one line for each named file, in order. For each reason, another line counts the
     /// files that are not named.
     pub fn lines(&self) -> Vec<String> {
         let mut all = Vec::new();

@@ -1,4 +1,4 @@
-//! Makes a plan of every regular file at or under given paths, in the order of names.
+//! Plans every regular file at or under given paths, in the order of names.
 
 use super::{DirIndex, FilePlan, FileStamp, SkipReason, SkippedFiles};
 use crate::error::{Error, escaped};
@@ -10,22 +10,22 @@ use std::fs::{self, FileType, Metadata};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The files that are planned.
+/// Selects the files that are planned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted {
-    /// All files. If a file can't be read, it is skipped later, when its pages are read.
+    /// All files. A file that can't be read is skipped later, when its pages are read.
     All,
-    /// Only readable files. Other files are skipped at once and have no pages in the plan.
+    /// Only readable files. Other files are skipped at once, and have no pages in the plan.
     Readable,
 }
 
-/// Plans all regular files at or under `paths`, up to `pages_max` pages. Directories are walked in
-/// the order of their names. A symbolic link is followed only if it is one of the paths. If two of
-/// the paths lead to a file, it is read twice.
+/// Plans the regular files at or under `paths`, up to `pages_max` pages. Directories are walked in
+/// the order of names. A symbolic link is followed only if it is one of `paths`. If two of the
+/// paths lead to a file, the file is planned twice.
 ///
 /// # Errors
 /// Fails if a path does not exist, no regular file was found, the files exceed a device's capacity,
-/// or the user pressed Ctrl-C. Files under a path that can't be read are added to `skipped`.
+/// or the user pressed Ctrl-C. An unreadable file under a path is added to `skipped`.
 pub fn plan(
     paths: &[PathBuf],
     pages_max: Option<u64>,
@@ -33,8 +33,8 @@ pub fn plan(
     skipped: &SkippedFiles,
     interrupt: &Interrupt,
 ) -> Result<FilePlan, Error> {
-    // Checks all paths first, so that an error in the second path is not reported after an hour of
-    // work.
+    // All paths are checked first. Otherwise an error in the second path might be reported after an
+    // hour of work.
     let kinds = paths.iter().map(|path| kind(path)).collect::<Result<Vec<_>, Error>>()?;
     let (plan, pages_left) = (FilePlan::default(), pages_max.unwrap_or(u64::MAX));
     let mut walk = TreeWalk { plan, root: Path::new(""), pages_left, wanted, skipped, interrupt };
@@ -58,9 +58,9 @@ pub fn plan(
     }
 }
 
-/// Returns the kind of a path from the command line. A file is opened as a test, because an
-/// unreadable path from the command line is an error, whereas an unreadable file below a directory
-/// is skipped.
+/// Returns the kind of a path from the command line. Opens a regular file as a test, because an
+/// unreadable path from the command line is an error. An unreadable file in a directory is only
+/// skipped.
 fn kind(path: &Path) -> Result<FileType, Error> {
     let kind = fs::metadata(path).and_then(|metadata| match metadata.is_file() {
         true => fs::File::open(path).map(|_| metadata.file_type()),
@@ -74,7 +74,7 @@ fn kind(path: &Path) -> Result<FileType, Error> {
     })
 }
 
-/// Returns the error of files that exceed the capacity of any device.
+/// Returns the error for files that exceed the capacity of any device.
 fn too_large(path: &Path) -> Error {
     Error::Failed(format!(
         "more than 16 TiB under '{}', which no device holds; give a part of it",
@@ -85,9 +85,9 @@ fn too_large(path: &Path) -> Error {
 /// A plan under construction.
 struct TreeWalk<'a> {
     plan: FilePlan,
-    /// The path from the command line that is walked.
+    /// The path from the command line that is being walked.
     root: &'a Path,
-    /// The number of pages left up to the input limit.
+    /// The number of pages that may still be planned before the limit of the input.
     pages_left: u64,
     wanted: Wanted,
     skipped: &'a SkippedFiles,
@@ -96,8 +96,8 @@ struct TreeWalk<'a> {
 
 impl TreeWalk<'_> {
     /// Adds `name` in the directory `dir`: a file, or all files below a directory. If `dir` is
-    /// `None`, `name` is the root. The depth of recursion is limited, because a path has a maximum
-    /// length.
+    /// `None`, `name` is a path from the command line. The maximum length of a path limits the
+    /// depth of recursion.
     fn add(
         &mut self,
         dir: Option<DirIndex>,
@@ -117,7 +117,7 @@ impl TreeWalk<'_> {
                 self.add(Some(dir), &path.join(&name), &name, kind)?;
             }
         } else if kind.is_file() && self.is_wanted(path) {
-            // A symbolic link is followed only if it is the root.
+            // A symbolic link is followed only if it is a path from the command line.
             let found = if dir.is_none() { fs::metadata(path) } else { path.symlink_metadata() };
             match found {
                 Ok(of) => self.file(dir, name, &of).ok_or_else(full)?,
@@ -127,8 +127,8 @@ impl TreeWalk<'_> {
         Ok(())
     }
 
-    /// Returns the entries of a directory, sorted by name. An error is recorded, and the remaining
-    /// entries are skipped.
+    /// Returns the entries of a directory, sorted by name. After an error, records the error and
+    /// skips the remaining entries.
     fn entries(&self, path: &Path) -> Vec<(OsString, FileType)> {
         let mut entries = Vec::new();
         let read = fs::read_dir(path).and_then(|found| {

@@ -1,4 +1,4 @@
-//! A group for a test's process and its children.
+//! A group that a test's process and its children share.
 
 use procgroup::{GroupMember, GroupSnapshot, ProcessGroup};
 use std::ptr::null_mut;
@@ -9,7 +9,6 @@ use zmem::{Arena, Options, Use};
 
 pub const MIB: usize = 1 << 20;
 
-/// Returns a group for this process and its children.
 pub fn group() -> ProcessGroup {
     type Words = [AtomicU64; GroupSnapshot::BYTES / 8];
     let (prot, flags) =
@@ -24,8 +23,8 @@ pub fn group() -> ProcessGroup {
     ProcessGroup::of(words, 1).unwrap()
 }
 
-/// Returns an arena of `bytes` bytes, whose blocks are all managed, and this process's membership
-/// in `group`, which shares the limit of the arena.
+/// Returns an arena of `bytes` bytes and this process's membership in `group`. All blocks of the
+/// arena are managed, and the group shares the arena's limit.
 pub fn arena(bytes: usize, options: &Options, group: ProcessGroup) -> (Arena, Arc<GroupMember>) {
     install();
     let member = Arc::new(GroupMember::new(group));

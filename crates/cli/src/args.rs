@@ -23,11 +23,12 @@ use std::process::ExitCode;
 
 /// Compressed memory in user space: zram and zsmalloc without the kernel.
 ///
-/// Keeps pages compressed and densely packed in memory. `uzram fill` measures the memory saved for
-/// your own data; `uzram analyze` forecasts the savings of each setting. `uzram serve` serves
-/// compressed memory as a disk; `uzram stat`, `attr` and `save` control it. `uzram run` starts a
-/// program whose memory is compressed. `uzram classes` shows how objects of each size are packed;
-/// `uzram train-dictionary` trains a dictionary and shows whether it helps.
+/// Keeps pages compressed and densely packed in memory. `uzram fill` measures the memory that
+/// compression saves for your own data; `uzram analyze` forecasts the savings of each setting.
+/// `uzram serve` serves compressed memory as a disk; `uzram stat`, `attr` and `save` control the
+/// disk. `uzram run` starts a program whose memory is compressed. `uzram classes` shows how objects
+/// of each size are packed. `uzram train-dictionary` trains a dictionary and reports whether the
+/// dictionary saves memory.
 #[derive(Debug, Parser)]
 #[command(name = "uzram", version, arg_required_else_help = true)]
 struct Cli {
@@ -53,8 +54,8 @@ pub(crate) enum Command {
 
 /// Print the attributes of a device that 'uzram fill' and 'uzram attr' accept
 ///
-/// If the kernel's zram has the same attribute, its name, values and errors are the same as in the
-/// kernel.
+/// An attribute that the kernel's zram also has accepts the kernel's values and returns the
+/// kernel's errors.
 #[derive(Debug, Args)]
 pub(crate) struct AttributesArgs {
     /// Print a JSON array instead of a table

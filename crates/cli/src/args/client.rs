@@ -50,9 +50,9 @@ pub(crate) struct StatArgs {
 pub(crate) enum ClientCommand {
     /// Read and write attributes of a device that is served
     ///
-    /// Without a name, prints every attribute that can be read, except lists of all slots or
-    /// classes. With a name, prints that attribute; with a value, sets it. 'uzram attributes'
-    /// describes the attributes.
+    /// Without NAME, prints every attribute that can be read, except lists of all slots or classes.
+    /// With NAME alone, prints the attribute. With NAME and VALUE, sets the attribute. 'uzram
+    /// attributes' describes the attributes.
     #[command(after_help = EXIT_CODES)]
     Attr {
         #[command(flatten)]
@@ -69,15 +69,14 @@ pub(crate) enum ClientCommand {
     },
     /// Show the memory of the device that is served, or of programs of 'uzram run'
     ///
-    /// Without PID, shows the size and memory of the device, as zramctl does.
+    /// Without PID, shows the size and memory of the device, in the format of zramctl.
     ///
     /// With PID, shows the memory and the activity of each process of a program that 'uzram run'
-    /// has started. The processes publish these figures a few milliseconds late; reading the
-    /// figures does not slow the processes down.
+    /// has started. The figures are a few milliseconds old.
     ///
     /// With --watch, prints a line every second until Ctrl-C, or until the server or the program
-    /// ends. On a terminal, bars show how full the disk and its memory are, or which share of the
-    /// program's memory is stored compressed, and which share of its limit is used.
+    /// ends. On a terminal, two bars show the used parts of the disk and of its memory limit. For a
+    /// program, the bars show the compressed part of its memory and the used part of its limit.
     #[command(after_help = EXIT_CODES)]
     Stat(StatArgs),
     /// Move objects of the device together, and free pages
@@ -94,10 +93,10 @@ pub(crate) enum ClientCommand {
         #[arg(value_parser = |text: &str| whole_number(text, 0..=u64::MAX))]
         older: Option<u64>,
     },
-    /// Compress data again, with an algorithm that makes them smaller
+    /// Compress data again with an algorithm that compresses better
     ///
-    /// Needs 'uzram serve --set recomp_algorithm=algo=NAME'. Clients are served during the job;
-    /// data that clients change during the job are not recompressed. The job continues if this
+    /// Needs 'uzram serve --set recomp_algorithm=algo=NAME'. Clients are served during the job.
+    /// Data that clients change during the job are not recompressed. The job continues if this
     /// command is ended; 'uzram cancel' ends the job.
     #[command(after_help = EXIT_CODES)]
     Recompress {
@@ -106,14 +105,14 @@ pub(crate) enum ClientCommand {
         /// Print one JSON object instead of a line
         #[arg(long)]
         json: bool,
-        /// Data to recompress: idle, huge or huge_idle [default: all]; threshold=BYTES, algo=NAME,
-        /// priority=N, max_pages=N
+        /// Data to recompress: idle, huge or huge_idle [default: all data]; or a parameter:
+        /// threshold=BYTES, algo=NAME, priority=N or max_pages=N
         #[arg(value_name = "WORD")]
         words: Vec<String>,
     },
     /// Write data to the backing store, and free their memory
     ///
-    /// Needs 'uzram serve --backing FILE'. Clients are served during the job; data that clients
+    /// Needs 'uzram serve --backing FILE'. Clients are served during the job. Data that clients
     /// access during the job stay in memory. The job continues if this command is ended; 'uzram
     /// cancel' ends the job.
     #[command(after_help = EXIT_CODES)]
@@ -123,17 +122,17 @@ pub(crate) enum ClientCommand {
         /// Print one JSON object instead of a line
         #[arg(long)]
         json: bool,
-        /// Data to write back: idle, huge, huge_idle or incompressible; page_index=N;
+        /// Data to write back: idle, huge, huge_idle, incompressible, page_index=N or
         /// page_indexes=FIRST-LAST
         #[arg(required = true, value_name = "WORD")]
         words: Vec<String>,
     },
     /// Save the device that is served to a file
     ///
-    /// Each page is saved with its contents at some moment during the save; pages that no client
-    /// writes during the save are saved exactly. An existing file is replaced when the new one is
-    /// complete. The server writes the file, as the server's user and on the server's machine. The
-    /// save continues if this command is ended; 'uzram cancel' ends the save.
+    /// Each page is saved with its contents at some moment during the save. Pages that no client
+    /// writes during the save are saved exactly. An existing file is replaced when the new file is
+    /// complete. The server writes the file on its own machine, with the rights of its own user.
+    /// The save continues if this command is ended; 'uzram cancel' ends the save.
     #[command(after_help = EXIT_CODES)]
     Save {
         #[command(flatten)]
@@ -146,9 +145,9 @@ pub(crate) enum ClientCommand {
     },
     /// End the running job: a save, restore, recompress or writeback
     ///
-    /// Data that the job has already recompressed stay recompressed, and data that it has written
-    /// back stay in the backing store. A cancelled save leaves no file, a cancelled restore leaves
-    /// an empty disk.
+    /// Data that the job has already recompressed stay recompressed. Data that the job has already
+    /// written back stay in the backing store. A cancelled save leaves no file, and a cancelled
+    /// restore leaves an empty disk.
     #[command(after_help = EXIT_CODES)]
     Cancel(ControlArgs),
 }

@@ -8,12 +8,12 @@ use zram::Damage;
 
 /// Restore a saved device, and report its contents
 ///
-/// Reads a file that 'uzram fill --save', 'uzram save' or the attribute 'save' wrote. Checks the
-/// whole file, and restores the device in memory until this command ends. A truncated or damaged
-/// file is refused, with the offset and the reason.
+/// Reads a file that 'uzram fill --save', 'uzram save' or the attribute 'save' has written. Checks
+/// the whole file, and restores the device in the memory of this command. A truncated or damaged
+/// file is refused; the message contains the offset and the reason.
 ///
-/// With --served, restores the device of a running server, which must be empty and have no client
-/// connected. The server reads the file, as the server's user and on the server's machine.
+/// With --served, restores the device of a running server. This device must be empty, and no client
+/// may be connected. The server reads the file on its own machine, with the rights of its own user.
 #[derive(Debug, Args)]
 #[command(mut_arg("control", |arg| arg.requires("served")))]
 #[command(group = ArgGroup::new("here").args(["salvage", "output", "mem_limit"]).multiple(true))]
@@ -33,16 +33,16 @@ pub(crate) struct RestoreArgs {
     #[arg(long)]
     salvage: bool,
     /// Write the contents of the device to FILE as an image, with holes for zeros. An existing file
-    /// is replaced when the new one is complete. A block device is zeroed and written in place; it
-    /// is refused if it is in use or smaller than the disk
+    /// is replaced when the new file is complete. If FILE is a block device, it is zeroed and
+    /// written in place. A block device that is in use, or smaller than the disk, is refused
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
-    /// Limit of compressed pages in bytes: all pages that hold compressed data, including the free
-    /// space in them. In addition, tables may use a quarter of the limit. 0 means no limit; the
+    /// Maximum memory of the pages that hold compressed data, including the free space in these
+    /// pages. In addition, tables may use a quarter of the limit. A value of 0 means no limit; the
     /// minimum is 64K [default: 85% of the machine's memory, or of the memory cgroup's limit]
     #[arg(long, value_name = "SIZE", value_parser = MemLimit::parse)]
     pub(crate) mem_limit: Option<MemLimit>,
-    /// Restore to the device that a running server serves, which must be empty
+    /// Restore the file to the device of a running server; the device must be empty
     #[arg(long, conflicts_with = "here")]
     pub(crate) served: bool,
     #[command(flatten)]

@@ -17,21 +17,21 @@ use zram::{Damage, memparse};
 
 /// Serve a compressed device as a disk over NBD
 ///
-/// The disk is kept compressed in memory. Its contents are lost when the server ends, unless
-/// --save-on-exit or 'uzram save' saves the disk. The server needs neither root nor another
-/// program. Clients connect over a Unix socket that only this user may use, or over TCP. NBD has no
-/// authentication: anyone who can reach a TCP port can read and write the disk, and every user of
-/// this machine can reach loopback.
+/// The disk is kept compressed in memory. When the server ends, the contents of the disk are lost
+/// if neither --save-on-exit nor 'uzram save' has saved them. The server needs neither root nor
+/// another program. Clients connect over a Unix socket that only this user may use, or over TCP.
+/// NBD has no authentication: anyone who can reach a TCP port can read and write the disk. Every
+/// user of this machine can reach a port on loopback.
 ///
-/// If the disk is used as swap, or mounted for writing, on the machine that serves it, the kernel
-/// can free some pages only after this process has stored them. The server reserves its buffers at
-/// the start and, if it runs as root, asks the kernel not to make it wait for its own disk
+/// If the disk is used as swap or mounted for writing on the server's machine, the kernel can free
+/// some pages only after the server has stored them. The server reserves its buffers at the start.
+/// As root, the server also asks the kernel not to make it wait for its own disk
 /// (PR_SET_IO_FLUSHER). Nevertheless, set --mem-limit so that enough memory is left for the server.
 ///
 /// If a service manager passes sockets (LISTEN_FDS, as systemd's socket units do), the server uses
 /// these sockets instead of creating its own. A socket named nbd, control or metrics is used for
-/// the purpose that its name states; sockets with other names are used for the remaining purposes,
-/// in this order.
+/// the purpose of this name. Sockets with other names are used for the remaining purposes, in the
+/// order nbd, control, metrics.
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("disk").args(["size", "restore"]).required(true).multiple(true))]
 #[command(after_help = "\
@@ -54,10 +54,10 @@ Examples:
   uzram serve --size 4G --metrics 9190
   uzram serve --config /etc/uzram.conf --section scratch")]
 pub(crate) struct ServeArgs {
-    /// Read options from FILE, which has a section for each disk. The keys of the file are these
-    /// options without --, and zram-generator's zram-size, compression-algorithm,
-    /// zram-resident-limit and writeback-device, in its format. Options on the command line
-    /// override options in the file
+    /// Read options from FILE, which has a section for each disk. A key of the file is an option of
+    /// this command without --, or one of zram-generator's keys zram-size, compression-algorithm,
+    /// zram-resident-limit and writeback-device. Options on the command line override options in
+    /// the file
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
     /// Section of the file [default: the only section]
@@ -67,8 +67,8 @@ pub(crate) struct ServeArgs {
     /// restored disk]
     #[arg(long, value_name = "SIZE", value_parser = memparse::parse)]
     pub(crate) size: Option<u64>,
-    /// Start with the contents of a saved file; a damaged file is refused, and nothing is served.
-    /// If FILE is also the file of --save-on-exit and does not exist yet, the disk starts empty
+    /// Start with the contents of a saved file. If FILE is damaged, the server does not start. If
+    /// FILE is also the file of --save-on-exit and does not exist yet, the disk starts empty
     #[arg(long, value_name = "FILE")]
     restore: Option<PathBuf>,
     /// Start with the intact parts of a saved file that is damaged or incomplete, and list the lost
@@ -76,18 +76,18 @@ pub(crate) struct ServeArgs {
     #[arg(long, requires = "restore")]
     salvage: bool,
     /// Save the disk to FILE on SIGTERM, SIGINT, SIGQUIT or SIGHUP, after all clients are
-    /// disconnected; an existing file is replaced when the new one is complete. The save ends when
-    /// the file is written completely; a second SIGTERM, SIGINT or SIGQUIT aborts the save, and the
-    /// disk is lost. If FILE can't be written, or was created or changed since the start, the disk
-    /// is saved to FILE.1, or else in $XDG_STATE_HOME/uzram (or ~/.local/state/uzram). If that
-    /// fails too, the server keeps running and tries again; it ends after a save succeeds, or after
-    /// 'uzram save' has saved the disk elsewhere. The exit code is 1 if the disk is not in FILE.
-    /// Only one server may use FILE: the server's lock file, .FILE.save-on-exit, lies beside FILE
+    /// disconnected. An existing file is replaced when the new file is complete. A second SIGTERM,
+    /// SIGINT or SIGQUIT aborts the save, and the disk is lost. If FILE can't be written, or was
+    /// created or changed since the start, the disk is saved to FILE.1. If FILE.1 can't be written
+    /// either, the disk is saved in $XDG_STATE_HOME/uzram (or ~/.local/state/uzram). If all these
+    /// places fail, the server keeps running and tries again, until a save succeeds or 'uzram save'
+    /// saves the disk elsewhere. The exit code is 1 if the disk is not in FILE. Only one server may
+    /// use FILE, so the server locks the file .FILE.save-on-exit beside FILE
     #[arg(long, value_name = "FILE")]
     pub(crate) save_on_exit: Option<PathBuf>,
     /// Backing store to which 'uzram writeback' moves data: a block device, whose contents are
     /// lost, or a FILE that does not exist yet. The server creates FILE and removes its name at
-    /// once, so 'ls' does not show it. FILE takes disk space until the server ends
+    /// once, so 'ls' does not show FILE. FILE takes disk space until the server ends
     #[arg(long, value_name = "FILE")]
     pub(crate) backing: Option<PathBuf>,
     #[arg(long, value_name = "NAME", value_parser = zcomp::by_name)]
@@ -103,12 +103,12 @@ pub(crate) struct ServeArgs {
     /// 16K, 32K or 64K [default: 4K, or the block size of the restored disk]
     #[arg(long, value_name = "SIZE", value_parser = block)]
     pub(crate) block: Option<usize>,
-    /// Limit of compressed pages in bytes: all pages that hold compressed data, including the free
-    /// space in them. Same-filled slots, and data that were written back, use no pages. At the
-    /// limit, writes fail with 'no space left'. Writes also fail if tables use more memory than a
-    /// quarter of the limit; --set total_limit=SIZE limits pages, tables and codecs' buffers
-    /// together instead. The memory of connections is not counted. 0 means no limit; the minimum is
-    /// 64K. The default leaves memory for tables (22 bytes for each 4 KiB of --size) and
+    /// Maximum memory of the pages that hold compressed data, including the free space in these
+    /// pages. Same-filled slots, and data that were written back, use no pages. At the limit,
+    /// writes fail with 'no space left'. Writes also fail if tables use more memory than a quarter
+    /// of the limit. With --set total_limit=SIZE, one limit applies to pages, tables and codecs'
+    /// buffers together. The memory of connections is not counted. A value of 0 means no limit; the
+    /// minimum is 64K. The default leaves memory for tables (22 bytes for each 4 KiB of --size) and
     /// connections [default: 85% of the machine's memory or of the memory cgroup's limit, or less]
     #[arg(long, value_name = "SIZE", value_parser = MemLimit::parse)]
     pub(crate) mem_limit: Option<MemLimit>,
@@ -116,9 +116,9 @@ pub(crate) struct ServeArgs {
     /// attributes); overrides other options; can be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = setting)]
     pub(crate) set: Vec<AttributeSetting>,
-    /// Address at which clients connect: unix:PATH, tcp:HOST:PORT, tcp:PORT or tcp. With tcp:PORT
-    /// and tcp, the server listens on loopback, which every user of this machine can reach
-    /// [default: nbd.sock in $XDG_RUNTIME_DIR/uzram, or else /run/uzram or /tmp/uzram-UID]
+    /// Address to which clients connect: unix:PATH, tcp:HOST:PORT, tcp:PORT or tcp. With tcp:PORT
+    /// or tcp, the server listens on loopback, which every user of this machine can reach [default:
+    /// nbd.sock in $XDG_RUNTIME_DIR/uzram, or else /run/uzram or /tmp/uzram-UID]
     #[arg(long, value_name = "ADDRESS", value_parser = Address::parse)]
     pub(crate) nbd: Option<Address>,
     /// Export name of the disk; clients that request the empty name also get this disk
@@ -127,25 +127,27 @@ pub(crate) struct ServeArgs {
     /// Refuse writes by NBD clients and through the mount
     #[arg(long)]
     read_only: bool,
-    /// Maximum number of connections at a time; further connections are refused
+    /// Maximum number of simultaneous connections; further connections are refused
     #[arg(long, value_name = "N", default_value_t = 64)]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=i64::from(CONNECTIONS_MAX)))]
     connections: u16,
-    /// Maximum number of threads of a connection; all connections share 128 threads in addition to
-    /// the first thread of each connection [default: one per processor, at most 4]
+    /// Maximum number of threads of a connection. In addition to the first thread of each
+    /// connection, all connections together have at most 128 threads [default: one per processor,
+    /// at most 4]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     threads: Option<u16>,
-    /// Also mount the device at DIR: the file 'disk' is the disk, 'attr' contains its attributes,
-    /// and 'classes' shows its size classes. Needs root or fusermount3. If a killed server left a
-    /// dead mount at DIR, that mount is unmounted first
+    /// Also mount the device at DIR. In DIR, the file 'disk' is the disk, the directory 'attr'
+    /// contains the attributes, and the file 'classes' shows the size classes. Needs root or
+    /// fusermount3. A dead mount of a killed server at DIR is unmounted first
     #[arg(long, value_name = "DIR")]
     pub(crate) mount: Option<PathBuf>,
-    /// Let programs map the file disk of the mount with MAP_SHARED, as databases do. NBD clients
-    /// can then only read; they see data written to a mapping after msync. Needs Linux 6.6 or newer
+    /// Let programs map the file 'disk' of the mount with MAP_SHARED, as databases do. NBD clients
+    /// can then only read, and see data that programs write to a mapping after msync. Needs Linux
+    /// 6.6 or newer
     #[arg(long, requires = "mount")]
     mmap: bool,
-    /// Serve metrics for Prometheus over HTTP at /metrics: PORT (on loopback) or HOST:PORT;
-    /// everyone who can reach the port can read the metrics
+    /// Serve metrics for Prometheus over HTTP at /metrics. ADDRESS is PORT (on loopback) or
+    /// HOST:PORT; everyone who can reach the port can read the metrics
     #[arg(long, value_name = "ADDRESS", value_parser = metrics_address)]
     pub(crate) metrics: Option<Address>,
     /// Control socket, which 'uzram attr' and other commands use [default: control.sock beside

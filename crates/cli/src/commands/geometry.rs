@@ -43,13 +43,13 @@ pub(crate) struct GeometryLine {
     #[arg(long = "geometry", id = "geometry", value_name = "KIND", required = false)]
     #[arg(value_parser = named(KINDS), action = clap::ArgAction::Set)]
     is_native: bool,
-    /// With the kernel's geometry: the longest zspage in pages, 1 to 256 [default: 8]
+    /// Length of the longest zspage of the kernel's geometry in pages, 1 to 256 [default: 8]
     #[arg(long, value_name = "N", value_parser = pages, allow_negative_numbers = true)]
     chain: Option<usize>,
-    /// With the kernel's geometry: the rule for the length of zspages [default: least-waste]
+    /// Rule of the kernel's geometry for the length of zspages [default: least-waste]
     #[arg(long, value_parser = named(RULES))]
     rule: Option<ChainRule>,
-    /// With the kernel's geometry: do not merge sizes whose zspages are alike
+    /// Do not merge size classes of the kernel's geometry whose zspages are alike
     #[arg(long)]
     no_merge: bool,
 }

@@ -13,29 +13,30 @@ use zram::memparse;
 /// Run a program whose heap and anonymous memory compress themselves
 ///
 /// When the program reaches its limit, the memory that has not been used for the longest time is
-/// compressed. The memory is decompressed when the program touches it. The program must be for
-/// x86-64, and runs unmodified. A host, uzram-host, is mapped into the program's process; the host
-/// works with programs in any language, linked to glibc, to musl or statically. The environment of
-/// the program does not change. Reads, writes and system calls that only query something take about
-/// as long as without uzram; every other system call takes some microseconds more. A host is also
-/// mapped into each program that the program executes, and all of these processes share the limit.
+/// compressed. When the program touches compressed memory, this memory is decompressed. The program
+/// must be for x86-64, and runs unmodified. The program may be in any language, and linked to
+/// glibc, to musl or statically. A host, uzram-host, is mapped into the program's process. The
+/// environment of the program does not change. Reads, writes and system calls that only return
+/// information take about as long as without uzram. Every other system call takes some microseconds
+/// more. A host is also mapped into each program that the program executes, and all of these
+/// processes share the limit.
 ///
 /// Compressed data count towards the limit and can't be evicted. If compressed data use the whole
 /// limit, the program continues above the limit. One line on standard error then reports how much
 /// memory of all processes can't be evicted. The line is written by a process whose standard error
-/// is that of this command, at the latest when the process ends. Many processes can also exceed the
-/// limit, because each keeps at least 1/64 of the limit resident (1 to 16 MiB, but at most 1/8 of
-/// the limit). If compressed data use most of the limit, the large processes together keep up to
-/// 1/4 of the limit resident. A process evicts memory when it makes a system call, or when it
-/// touches memory that is new, compressed, or shared with a parent or child. A process that sleeps
-/// or only computes does not evict memory.
+/// is the standard error of this command, at the latest when the process ends. Many processes can
+/// also exceed the limit, because each process keeps at least 1/64 of the limit resident (1 to 16
+/// MiB, but at most 1/8 of the limit). If compressed data use most of the limit, the large
+/// processes together keep up to 1/4 of the limit resident. A process evicts memory when it makes a
+/// system call, or when it touches memory that is new, compressed, or shared with a parent or
+/// child. A process that sleeps or only computes does not evict memory.
 ///
 /// Each process is charged for its own memory. Compressed data that a parent and its children still
-/// share count once. Other memory that a parent and its children share counts once only if counting
-/// it twice would use a large part of the limit. The minimum limit is about 2 MiB with blocks of 4
-/// KiB and lz4, and 10 MiB with blocks of 64 KiB and zstd. With the backend signal-mappings or
-/// signal-remap, these minimums are 14 MiB and 20 MiB, respectively. If --limit is lower, the
-/// program is not run, and the message states the minimum.
+/// share count once. If other memory that a parent and its children share would use a large part of
+/// the limit, this memory counts once; otherwise it counts for each process. The minimum of --limit
+/// is about 2 MiB with blocks of 4 KiB and lz4, and 10 MiB with blocks of 64 KiB and zstd. With the
+/// backend signal-mappings or signal-remap, these minimums are 14 MiB and 20 MiB. If --limit is
+/// below the minimum, the program is not run, and the message states the minimum.
 ///
 /// 'uzram stat PID' shows the memory and the activity of the processes while they run. Without
 /// --stats the program replaces this command. With --stats, SIGTERM, SIGINT, SIGHUP, SIGQUIT,
@@ -60,13 +61,13 @@ Examples:
   uzram run --limit 50% --stats -- make -j4")]
 pub(crate) struct RunArgs {
     /// Maximum anonymous memory that all processes of the program may use together, including
-    /// compressed data: bytes, or a percentage of the memory cgroup's limit [default: 85%; required
-    /// if the cgroup has no limit]
+    /// compressed data. The limit is a number of bytes, or a percentage of the memory cgroup's
+    /// limit [default: 85%; required if the cgroup has no limit]
     #[arg(long, value_name = "SIZE|PERCENT%", value_parser = Limit::parse)]
     pub(crate) limit: Option<Limit>,
-    /// Number of bytes that are compressed as one block: 4K, 8K, 16K, 32K or 64K; 16K needs less
-    /// time and memory if neighbouring data are used together, such as the objects of an
-    /// interpreter
+    /// Number of bytes that are compressed as one block: 4K, 8K, 16K, 32K or 64K. If the program
+    /// uses neighbouring data together, as an interpreter does with its objects, 16K needs less
+    /// time and memory than 4K
     #[arg(long, value_name = "SIZE", default_value = "4K", value_parser = block)]
     pub(crate) block: usize,
     #[arg(long, value_name = "NAME", default_value = "lz4", value_parser = zcomp::by_name)]
@@ -75,29 +76,29 @@ pub(crate) struct RunArgs {
     /// Level of the algorithm [default: the algorithm's default level]
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = level)]
     pub(crate) level: Option<i32>,
-    /// How touches of compressed memory are detected: signal (marks in page tables, from Linux
+    /// How accesses to compressed memory are detected: signal (marks in page tables, from Linux
     /// 6.13), signal-mappings (protected mappings), signal-remap (protected mappings, without the
-    /// use of /proc/self/mem), or best. Best selects the first of these backends that the system
-    /// supports and permits. The system limits the number of mappings (vm.max_map_count), so
-    /// signal-mappings and signal-remap evict several blocks together: 32 KiB if --limit is 64 MiB,
-    /// 512 KiB if it is 1 GiB
+    /// use of /proc/self/mem), or best. The value best selects the first of signal, signal-mappings
+    /// and signal-remap that the system supports and permits. The system limits the number of
+    /// mappings (vm.max_map_count), so signal-mappings and signal-remap evict several blocks
+    /// together. They evict 32 KiB at a time if --limit is 64 MiB, and 512 KiB if --limit is 1 GiB
     #[arg(long, value_name = "NAME", default_value = "best")]
     #[arg(value_parser = ["best", "signal", "signal-mappings", "signal-remap"])]
     #[arg(hide_possible_values = true)]
     pub(crate) backend: String,
     /// Do not compress or count the memory of programs that PROGRAM executes. If PROGRAM is a
-    /// script that 'env' starts, 'env' is the first program
+    /// script that 'env' starts, only the memory of 'env' is compressed and counted
     #[arg(long)]
     pub(crate) first_only: bool,
-    /// Do not inject the host; instead, the host maps each program into the host's process. The
-    /// host also does so if the system refuses ptrace. In both cases, /proc/PID/exe and debuggers
-    /// show the host
+    /// Do not inject the host. Instead, the process executes the host, which maps the program. If
+    /// the system refuses ptrace, programs are always run in this way. /proc/PID/exe and debuggers
+    /// then show the host
     #[arg(long)]
     pub(crate) no_inject: bool,
-    /// When the program has ended, print a table of its processes and their sum to standard error:
-    /// the maximum memory, evictions, page faults, dispatched system calls, and the time of the
-    /// faults and calls. If a signal killed a process, its figures are from some milliseconds
-    /// before its end
+    /// When the program has ended, print a table of its processes and their sum to standard error.
+    /// The table contains the maximum memory, evictions, page faults, dispatched system calls, and
+    /// the time of the faults and calls. If a signal killed a process, its figures are from some
+    /// milliseconds before its end
     #[arg(long)]
     pub(crate) stats: bool,
     /// Make each process append a line of JSON with its figures to FILE when the process ends
@@ -106,8 +107,8 @@ pub(crate) struct RunArgs {
     /// Print one JSON object instead of the table of --stats
     #[arg(long, requires = "stats")]
     pub(crate) json: bool,
-    /// The program and its arguments; if the name of the program contains no slash, PATH is
-    /// searched for the program
+    /// The program and its arguments. If the name of the program contains no slash, the directories
+    /// in PATH are searched for the program
     #[arg(value_name = "PROGRAM", required = true, trailing_var_arg = true)]
     pub(crate) command: Vec<OsString>,
 }

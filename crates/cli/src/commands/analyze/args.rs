@@ -10,17 +10,18 @@ use zram::memparse;
 
 /// Forecast the memory that files or a running program need when compressed
 ///
-/// Takes a sample of pages, spread evenly over the regular files at or under the paths, or over the
-/// resident private anonymous memory of a process (mostly its heap). Stores the sample on real
-/// devices, one for each algorithm, level and block size, with and without a dictionary, and reads
-/// it back. For each device, prints all the memory that the whole data would need, the error that
-/// results from the sampling, and the processor time to store and to read a page. Recommends one of
-/// the devices; a device that takes twice as long as another is preferred if it saves a tenth of
-/// the memory.
+/// Takes a sample of pages, spread evenly over the data. The data are the regular files at or under
+/// the paths, or the resident private anonymous memory of a process (mostly its heap). Stores the
+/// sample on real devices, one for each algorithm, level and block size, with and without a
+/// dictionary. Reads the sample back. For each device, prints the memory that all data would need,
+/// the error of this forecast, and the processor time to store and to read a page. Recommends one
+/// of the devices. A device that takes twice the time of another device is recommended only if it
+/// saves a tenth of the memory.
 ///
-/// A dictionary is trained with a quarter of the sample, at most 8 MiB, and tried on the rest. For
-/// a process no dictionary is recommended, because there are no files to train it with. A process
-/// continues to run while its memory is read. No file is written except that of --parquet.
+/// A dictionary is trained with a quarter of the sample, at most 8 MiB, and tested on the other
+/// pages of the sample. For a process no dictionary is recommended, because dictionaries are
+/// trained with files. A process continues to run while its memory is read. Only --parquet writes a
+/// file.
 #[derive(Clone, Debug, Args)]
 #[command(group = ArgGroup::new("input").args(["paths", "process"]).required(true))]
 #[command(after_help = "\
@@ -42,17 +43,17 @@ pub(crate) struct AnalyzeArgs {
     /// Process whose memory is sampled; only its user, or root, may read it
     #[arg(long = "pid", value_name = "PID", value_parser = pid)]
     pub(super) process: Option<u32>,
-    /// Use only pages of the process that it has not accessed for this number of seconds; needs
-    /// root and a kernel that tracks idle pages
+    /// Use only pages that the process has not accessed for this number of seconds; needs root and
+    /// a kernel that tracks idle pages
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     #[arg(requires = "process", conflicts_with = "paths")]
     pub(super) idle: Option<Duration>,
-    /// Maximum size of the sample; if there are fewer data, the sample contains all of them and has
-    /// no sampling error
+    /// Maximum size of the sample. If the data are smaller than this size, the sample contains all
+    /// data, and the forecast has no sampling error
     #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = sample)]
     pub(super) sample: u64,
-    /// Algorithm to try, with a level or its default; can be repeated [default: lz4, lz4hc,
-    /// zstd:-1, zstd:1, zstd:3]
+    /// Algorithm to try, with a level if the algorithm's default level is not wanted; can be
+    /// repeated [default: lz4, lz4hc, zstd:-1, zstd:1, zstd:3]
     #[arg(long = "try", value_name = "NAME[:LEVEL]", value_parser = Kind::parse)]
     #[arg(default_values = ["lz4", "lz4hc", "zstd:-1", "zstd:1", "zstd:3"])]
     #[arg(hide_default_value = true)]

@@ -30,12 +30,12 @@ Examples:
 pub(crate) struct ClassesArgs {
     #[command(flatten)]
     geometry: GeometryLine,
-    /// Add the classes above a page, for blocks of 4096 << K bytes, K from 0 to 4; the lengths of
-    /// their zspages are in blocks, so the longest chain is 256 >> K blocks
+    /// Add the size classes above 4096 bytes, for blocks of 4096 << K bytes, K from 0 to 4. The
+    /// lengths of their zspages are in blocks, so the longest zspage has 256 >> K blocks
     #[arg(long, value_name = "K", default_value_t = 0, value_parser = order)]
     #[arg(allow_negative_numbers = true)]
     pub(super) order: u32,
-    /// Print one JSON object instead of a table; watermark and huge size are those for blocks of
+    /// Print one JSON object instead of a table; the values of watermark and huge are for blocks of
     /// --order
     #[arg(long)]
     pub(super) json: bool,

@@ -17,10 +17,10 @@ use zsmalloc::Geometry;
 
 /// Store files in a compressed device, read them back, and report memory and speed
 ///
-/// Reads every regular file at or under the paths as 4 KiB pages (the last page of a file is padded
-/// with zeros), writes them to one compressed device in memory, reads everything back, and compares
-/// byte for byte. Nothing is written to disk except the files of --save and --backing. A symbolic
-/// link is followed only if it is a PATH itself.
+/// Reads every regular file at or under the paths as 4 KiB pages. The last page of a file is padded
+/// with zeros. Writes the pages to one compressed device in memory, reads them back, and compares
+/// them with the files. Only --save and --backing write to disk. A symbolic link is followed only
+/// if it is a PATH itself.
 #[derive(Clone, Debug, Args)]
 #[command(mut_arg("geometry", |arg| arg.default_value("native")), after_help = "\
 Sizes are bytes, decimal or 0x, with K, M, G or T behind them for KiB to TiB: 4096, 64K, 1GiB.
@@ -44,32 +44,32 @@ pub(crate) struct FillArgs {
     #[arg(long, value_name = "NAME", default_value = "lz4", value_parser = zcomp::by_name)]
     #[arg(help = format!("Algorithm: {}", one_of(zcomp::names())))]
     pub(super) algorithm: &'static dyn Codec,
-    /// Level of the algorithm: the acceleration of lz4 (higher is faster), or the compression level
-    /// of the others (higher is denser) [default: the algorithm's own]
+    /// Level of the algorithm. A higher level of lz4 (its acceleration) is faster; a higher level
+    /// of lz4hc or zstd compresses better [default: the algorithm's default level]
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = level)]
     pub(super) level: Option<i32>,
     /// Threads that write and read [default: one per processor, at most 16, fewer if memory is
     /// short]
     #[arg(long, value_name = "N", value_parser = threads)]
     pub(super) threads: Option<u16>,
-    /// Limit of the compressed pages in bytes: all pages that hold compressed data, including the
-    /// free space in them. Tables and the memory of this command itself are not counted (--set
-    /// total_limit=SIZE counts tables too). A value of 0 means no limit; the smallest limit is 64K
-    /// [default: 85% of the machine's memory, or of the memory cgroup's limit]
+    /// Maximum memory of the pages that hold compressed data, including the free space in these
+    /// pages. Tables and the memory of this command itself are not counted; --set total_limit=SIZE
+    /// sets a limit that includes tables. A value of 0 means no limit; the minimum is 64K [default:
+    /// 85% of the machine's memory, or of the memory cgroup's limit]
     #[arg(long, value_name = "SIZE", value_parser = MemLimit::parse)]
     pub(super) mem_limit: Option<MemLimit>,
     /// Stop after this number of bytes of input, rounded down to whole pages [default: none]
     #[arg(long, value_name = "SIZE", value_parser = input_limit)]
     pub(super) input_limit: Option<u64>,
-    /// Block size in bytes: 4K, 8K, 16K, 32K or 64K; larger blocks compress better, and whole
-    /// blocks are written and read faster, but reading a single page of a block takes longer
+    /// Block size in bytes: 4K, 8K, 16K, 32K or 64K. Larger blocks compress better, and are written
+    /// and read faster as a whole, but reading a single page of a block takes longer
     #[arg(long, value_name = "SIZE", default_value = "4K", value_parser = block)]
     pub(super) block: usize,
     #[command(flatten)]
     pub(super) cold: ColdArgs,
     #[command(flatten)]
     pub(super) geometry: GeometryLine,
-    /// When to compact the device: to move objects together so that pages become free
+    /// When to compact the device. Compaction moves objects together, so that pages become free
     #[arg(long, value_name = "WHEN", default_value = "auto", value_parser = named(COMPACTION))]
     pub(super) compaction: Compaction,
     /// Set an attribute of the device before the device is created ('uzram attributes' lists the

@@ -1,8 +1,8 @@
-//! A library to be preloaded: it counts the dispatched calls, and lets them continue.
+//! A preloaded library that counts dispatched calls, and lets the calls continue.
 //!
 //! When a process ends or executes another program, the library writes a line to the file that
-//! `DISPATCH_COUNTS` names. The line contains the numbers of calls dispatched by a signal,
-//! abandoned calls, threads that began, forks, threads that ended, and remaining pins.
+//! `DISPATCH_COUNTS` names. The numbers in the line count dispatched calls, abandoned calls,
+//! threads that began, forks, threads that ended, and remaining pins.
 //!
 //! With `DISPATCH_BY_CALLS` set, thread pointers are read and set by system calls. With
 //! `DISPATCH_SIMPLE` set, simple calls are made without a signal, and some blocks are marked as
@@ -31,8 +31,7 @@ static FILE: OnceLock<&'static CStr> = OnceLock::new();
 const NOTED: u64 = 0x6e6f_7465;
 
 static MEDDLES: AtomicBool = AtomicBool::new(false);
-/// The address of a page that is mapped when the program or the kernel accesses it, and the result
-/// of answered calls.
+/// The address of a page that is mapped at its first access, and the result of answered calls.
 const PAGE: usize = 0x5555_0000_0000;
 const ANSWER: isize = 4242;
 const PAGE_BYTES: usize = 4096;
@@ -203,9 +202,9 @@ impl Hook for Counting {
     }
 }
 
-// The `__tls_get_addr` of the C library finds the storage of libraries in a table that each thread
-// has. Storage that this crate lays out has no entry in that table, but has the same distance from
-// the thread pointer in all threads. So this library defines another `__tls_get_addr`.
+// The C library's `__tls_get_addr` finds a library's storage in a table of the thread. Storage that
+// `dispatch` lays out has no entry in that table. All storage of this library has the same distance
+// from the thread pointer. So this library defines another `__tls_get_addr`.
 std::arch::global_asm!(
     ".pushsection .tbss.uzram_dispatch, \"awT\", @nobits",
     ".balign 8",

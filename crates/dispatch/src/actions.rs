@@ -1,8 +1,8 @@
-//! The program's action for each signal. If the program has a handler, this crate's handler is
-//! registered with the kernel instead.
+//! The program's action for each signal. For a signal with a handler of the program, this crate
+//! registers its own handler with the kernel.
 //!
-//! While the table's lock is held, no memory of the program is accessed and no signal can arrive. A
-//! fork holds the lock, so that the child's table is consistent (di-4).
+//! A thread that holds the table's lock accesses no memory of the program, and receives no signal.
+//! A fork holds the lock, so that the child's table is consistent (di-4).
 //!
 //! # Safety
 //! The table is read and written only while its lock is held.
@@ -14,7 +14,7 @@ use crate::x86_64::instructions::{raw_syscall, restorer};
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// The kernel's structure of an action, which differs from the C library's.
+/// The kernel's `sigaction` structure, whose layout differs from that of the C library.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Action {
@@ -25,12 +25,11 @@ pub(crate) struct Action {
 }
 
 const SA_RESTORER: usize = 0x0400_0000;
-/// Flags that are passed to the kernel unchanged, because their effect on the program is the same
-/// as without this crate.
+/// The flags of an action that this crate passes to the kernel unchanged.
 const PASSED: usize =
     (libc::SA_RESTART | libc::SA_NOCLDSTOP | libc::SA_NOCLDWAIT | libc::SA_RESETHAND) as u32
         as usize;
-/// The flags that the kernel supports. The program finds all other flags cleared.
+/// The flags that the kernel supports. `sigaction` returns all other flags cleared.
 const KNOWN: usize = PASSED
     | SA_RESTORER
     | (libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER) as usize
@@ -48,7 +47,8 @@ impl Action {
     }
 }
 
-/// The address of the entry, which is registered as the handler of all signals; 0 until it is set.
+/// The address of the handler that this crate registers with the kernel, or 0 before the first
+/// thread is armed.
 static ENTRY: AtomicUsize = AtomicUsize::new(0);
 
 pub(crate) fn set_entry(entry: usize) {
@@ -61,7 +61,7 @@ fn registered(signal: i32, action: &Action) -> Action {
         return *action;
     }
     let passed = if is_owned(signal) { libc::SA_RESTART as usize } else { action.flags & PASSED };
-    // SA_NODEFER is not set, because the kernel could then fill the stack with frames (di-16).
+    // Without SA_NODEFER, the kernel can't fill the stack with frames of one signal (di-16).
     let own = SA_RESTORER | (libc::SA_SIGINFO | libc::SA_ONSTACK) as usize;
     let handler = ENTRY.load(Ordering::Acquire);
     Action { handler, flags: passed | own, restorer: restorer(), mask: BLOCK }
@@ -80,7 +80,7 @@ unsafe fn system(signal: i32, new: Option<&Action>, old: Option<&mut Action>) ->
     unsafe { raw_syscall(libc::SYS_rt_sigaction as usize, args) }
 }
 
-/// The table of actions, shared by the threads that share actions.
+/// A table of signal actions. Threads created with CLONE_SIGHAND share a table.
 #[derive(Debug)]
 pub(crate) struct Actions {
     locked: AtomicBool,
@@ -96,7 +96,7 @@ impl Actions {
         Actions { locked: AtomicBool::new(false), table: UnsafeCell::new(table) }
     }
 
-    /// Takes the lock, for a fork.
+    /// Takes the lock before a fork.
     pub(crate) fn lock(&self) {
         (0..).take_while(|_| self.locked.swap(true, Ordering::Acquire)).for_each(pause);
     }
@@ -107,7 +107,7 @@ impl Actions {
 
     fn with<T>(&self, work: impl FnOnce(&mut [Action; LAST as usize]) -> T) -> T {
         self.lock();
-        // SAFETY: the lock is held, and no handler that would take it can run on this thread.
+        // SAFETY: the lock is held, and no handler that takes the lock can run on this thread.
         let result = work(unsafe { &mut *self.table.get() });
         self.unlock();
         result
@@ -160,17 +160,16 @@ impl Actions {
         }
     }
 
-    /// Registers the program's own actions with the kernel in place of this crate's.
+    /// Registers the program's actions with the kernel, instead of this crate's handler.
     pub(crate) fn hand_over(&self) {
         for signal in (1..=LAST).filter(|signal| bit(*signal) & mask::allowed(u64::MAX) != 0) {
             let own = self.get(signal);
-            // SAFETY: the program has set this action, and the kernel no longer dispatches its
-            // calls.
+            // SAFETY: the program has set this action, and the kernel no longer dispatches the
+            // program's calls.
             unsafe { system(signal, Some(&own), None) };
         }
     }
 
-    /// Copies the actions of `other`.
     pub(crate) fn copy_of(&self, other: &Actions) {
         let copied = other.with(|table| *table);
         self.with(|table| *table = copied);

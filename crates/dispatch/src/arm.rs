@@ -32,8 +32,8 @@ fn has_other_threads() -> bool {
     }
 }
 
-/// Returns whether a shadow stack holds return addresses. With a shadow stack, the program ends
-/// when a signal handler does not return to the interrupted instruction.
+/// Returns whether the processor keeps return addresses on a shadow stack. With a shadow stack, a
+/// signal handler must return to the interrupted instruction, else the program ends.
 fn has_shadow_stack() -> bool {
     let mut features = 0usize;
     let args = [ARCH_SHSTK_STATUS, (&raw mut features).addr(), 0, 0, 0, 0];
@@ -49,8 +49,8 @@ fn set_mask(mask: u64) -> u64 {
     before
 }
 
-/// Arms this thread: `hook` then sees every system call of this thread, and of all threads and
-/// children that it creates.
+/// Arms this thread. `hook` then sees every system call of this thread, and of all threads and
+/// children that this thread creates.
 ///
 /// # Errors
 /// See [`Error`]. If an error is returned, the process is unchanged.
@@ -81,7 +81,7 @@ pub unsafe fn arm(hook: &'static dyn Hook) -> Result<(), Error> {
         }
         Err(_) => {
             set_mask(mask);
-            // SAFETY: the thread was not armed, so the kernel does not refer to its block.
+            // SAFETY: the thread was not armed, so the kernel does not use the thread's block.
             unsafe { thread.free() };
         }
     }

@@ -1,5 +1,5 @@
-//! The address space of blocks. Each block begins at a multiple of its size, and contains an
-//! inaccessible guard.
+//! Maps thread blocks, which contain a thread's state, stack and storage. Each block begins at a
+//! multiple of its size, and contains an inaccessible guard.
 //!
 //! # Safety
 //! The kernel chooses where memory is mapped. A block and its separate storage belong to one
@@ -15,12 +15,12 @@ pub(crate) fn base(address: usize) -> usize {
     address & !(BLOCK_BYTES - 1)
 }
 
-/// The place of a thread's thread-local storage.
+/// The location of a thread's thread-local storage.
 pub(crate) struct StoragePlace {
     pub(crate) pointer: usize,
-    /// The number of bytes at the end of the block that the storage occupies.
+    /// The number of bytes that the storage occupies at the end of the block.
     pub(crate) end_bytes: usize,
-    /// The address and the length of the mapping of storage that is too large for the block.
+    /// The address and length of a separate mapping for storage that is too large for the block.
     pub(crate) apart: Option<(usize, usize)>,
 }
 
@@ -48,8 +48,8 @@ pub(crate) fn map_block() -> Result<usize, isize> {
     Ok(base)
 }
 
-/// Maps memory for thread-local storage, outside the block at `base`. If that fails, unmaps the
-/// block.
+/// Maps memory for thread-local storage, outside the block at `base`. If the mapping fails, unmaps
+/// the block.
 fn map_apart(base: usize, bytes: usize) -> Result<(usize, usize), isize> {
     let bytes = bytes.next_multiple_of(PART_BYTES);
     map(bytes)
@@ -57,12 +57,12 @@ fn map_apart(base: usize, bytes: usize) -> Result<(usize, usize), isize> {
         .inspect_err(|_| _ = system(libc::SYS_munmap, [base, BLOCK_BYTES, 0, 0, 0, 0]))
 }
 
-/// Lays out the storage of the new block at `base`: at the end of the block if the storage fits
-/// there, otherwise outside the block. If that fails, unmaps the block.
+/// Lays out thread-local storage for the new block at `base`. The storage lies at the end of the
+/// block if it fits there, otherwise in a separate mapping. If an error occurs, unmaps the block.
 pub(crate) fn lay_out_storage(base: usize) -> Result<StoragePlace, isize> {
     let storage = Storage::find();
     let (below, above) = storage.room();
-    // The first words from the pointer on share a page with the storage below the pointer.
+    // The words at the thread pointer share a page with the storage below the pointer.
     let above = POINTER_ALIGN + above;
     let (apart, end_bytes) = match below + above {
         bytes if bytes > STORAGE_BYTES_MAX => (Some(map_apart(base, bytes)?), 0),

@@ -1,8 +1,9 @@
-//! A system call of the program that was dispatched.
+//! A dispatched system call of the program.
 //!
 //! # Safety
-//! A call lies on the stack of this crate's code, below the frame of the signal by which it was
-//! dispatched. A handler that interrupts the issue of the call finds the call by its address.
+//! A [`Call`] lies on the stack of this crate's code, below the frame of the signal that dispatched
+//! the call. While the call is issued, a register holds the address of the [`Call`], so that a
+//! handler finds it.
 #![allow(unsafe_code)]
 
 use crate::block;
@@ -16,21 +17,21 @@ use std::ptr::null;
 #[repr(C)]
 #[derive(Debug)]
 pub struct Call {
-    /// This is the first field, because the instructions that issue the call use the address of
-    /// this field as the address of the call.
+    /// This field is first, so that the issuing instructions can use its address as the address of
+    /// the call.
     issue: Issue,
     /// The context that the program had when it made the call.
     context: *mut Context,
     number: usize,
     note: [u64; NOTE_WORDS],
-    /// The mask that replaces the program's mask while the call waits.
+    /// The signal mask that replaces the program's mask while the call waits.
     pub(crate) temporary: Option<u64>,
     /// Whether the hook was notified that the thread waits.
     pub(crate) is_parked: bool,
-    /// Whether the call is issued again if a signal for the hook has ended it.
+    /// Whether the call is reissued after a signal for the hook has ended the call.
     is_repeated: bool,
-    /// A mask and a structure that points to the mask. The call's arguments refer to this mask and
-    /// structure instead of to the program's mask and structure.
+    /// A signal mask, and a structure that points to the mask. The call's arguments refer to these
+    /// copies, not to the program's mask and structure.
     scratch: [u64; 3],
 }
 
@@ -68,8 +69,8 @@ impl Call {
     /// Restores the number and the arguments that the program passed.
     pub fn restore(&mut self) {
         self.issue.number = self.number;
-        // SAFETY: the frame belongs to the signal that dispatched the call; only this thread uses
-        // it.
+        // SAFETY: the frame belongs to the signal that dispatched the call, and only this thread
+        // uses the frame.
         self.issue.args = unsafe { (*self.context).args() };
     }
 
@@ -83,9 +84,9 @@ impl Call {
         self.issue.args = args;
     }
 
-    /// Lets the call be issued again if a signal for the hook has ended it, so that the program
-    /// does not notice the signal. The caller requests this only for a call that has no effect if a
-    /// signal ends it, and that does not wait longer in total if it is repeated.
+    /// Lets the call be reissued if a signal for the hook ends it, so that the program does not
+    /// notice the signal. The call must have no effect if a signal ends it. Reissuing the call must
+    /// not extend its total waiting time.
     pub fn repeat(&mut self) {
         self.is_repeated = true;
     }
@@ -95,53 +96,55 @@ impl Call {
         self.is_repeated
     }
 
-    /// Returns words that are kept with the call until the call has returned or was abandoned. They
-    /// are initially 0.
+    /// Returns the call's note. The words of the note are initially 0, and keep their values until
+    /// the call has returned or was abandoned.
     pub fn note(&mut self) -> &mut [u64; NOTE_WORDS] {
         &mut self.note
     }
 
-    /// Returns words at the lower end of the stack of this crate's code, which do not change until
-    /// the call has returned. A hook may use the words only for calls during which no handler runs.
+    /// Returns words at the lower end of the stack of this crate's code. The words keep their
+    /// values until the call has returned. A hook may use the words only if no handler runs during
+    /// the call.
     pub fn room(&mut self) -> &mut [usize] {
         let start = block::base((&raw const *self).addr()) + HEAD_BYTES;
-        // SAFETY: only this thread uses the stack, and code that runs on it during the call uses
-        // the stack's upper part.
+        // SAFETY: only this thread uses the stack, and code that runs during the call uses only the
+        // stack's upper part.
         unsafe { std::slice::from_raw_parts_mut(start as *mut usize, ROOM_WORDS) }
     }
 
-    /// Returns the program's registers as the C library declares them: the kernel's `ucontext_t`.
+    /// Returns the program's registers, as a `ucontext_t` of the C library.
     pub fn context(&mut self) -> *mut libc::ucontext_t {
         self.context.cast()
     }
 
-    /// Issues the call now, with all signals blocked, for calls that do not wait. Returns the
-    /// result, or a negative error number.
+    /// Issues a call that does not wait, with all signals blocked. Returns the result, or a
+    /// negative error number.
     ///
     /// # Safety
     /// The call changes memory only as the program requested. The call does not create, end or
-    /// replace a process or a thread, and is not one that this crate answers itself (masks and
-    /// actions of signals).
+    /// replace a process or a thread. The call does not concern signal masks or actions, because
+    /// this crate answers those calls itself.
     pub unsafe fn issue(&mut self) -> isize {
         // SAFETY: the caller guarantees the requirements of the call.
         unsafe { raw_syscall(self.issue.number, self.issue.args) }
     }
 
-    /// Issues the call. If there is a mask, a signal may interrupt the call, and this function may
-    /// then not return.
+    /// Issues the call. If `mask` is given, a signal may interrupt the call. After a signal, this
+    /// function may never return.
     ///
     /// # Safety
-    /// The requirements of the call apply. If there is a mask, no caller on this stack has an
+    /// The requirements of the call apply. If `mask` is given, no caller on this stack has an
     /// action to undo.
     pub(crate) unsafe fn issue_with(&mut self, mask: Option<&u64>) -> isize {
         self.issue.mask = mask.map_or(null(), |mask| &raw const *mask);
-        // SAFETY: the call lies on this thread's stack; the caller guarantees the rest.
+        // SAFETY: the call lies on this thread's stack; the caller guarantees the other
+        // requirements.
         unsafe { issue(&raw mut self.issue) };
         self.issue.mask = null();
         self.issue.result
     }
 
-    /// Returns whether signals may arrive during the issue of the call.
+    /// Returns whether signals may arrive while the call is issued.
     pub(crate) fn is_open(&self) -> bool {
         !self.issue.mask.is_null()
     }
@@ -151,7 +154,7 @@ impl Call {
         self.issue.result
     }
 
-    /// Returns the number with which the program made the call.
+    /// Returns the system call number that the program passed.
     pub(crate) fn asked_number(&self) -> usize {
         self.number
     }
@@ -161,7 +164,7 @@ impl Call {
         self.context
     }
 
-    /// Stores a mask for the kernel. Returns the address of the mask, and the address of a
+    /// Stores a signal mask for the kernel. Returns the address of the mask, and the address of a
     /// structure that points to the mask.
     pub(crate) fn keep_mask(&mut self, mask: u64) -> (usize, usize) {
         let at = (&raw const self.scratch).addr();

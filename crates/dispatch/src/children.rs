@@ -1,4 +1,4 @@
-//! Threads and processes that begin and end.
+//! Creates and ends threads and processes.
 //!
 //! ```text
 //!   a thread, vfork:  parent's block          child's block
@@ -6,13 +6,13 @@
 //!                                clone -----> child_begins: armed -> rt_sigreturn -> its program
 //!   fork:             the child has a copy of the block, and returns from the handler
 //! ```
-//! Before a child is armed, its program makes no call. Before the child returns from its frame, no
-//! signal arrives (di-5).
+//! The program of a child makes no call before the child is armed. The child receives no signal
+//! before it returns from its frame (di-5).
 //!
 //! # Safety
-//! A block belongs to the child for which it was mapped. The block is unmapped if no child was
-//! created, after the child has left its parent's memory (the parent of `vfork` then continues), or
-//! when the child ends.
+//! A block belongs to the child for which it was mapped. If no child was created, the parent unmaps
+//! the block. The parent of `vfork` unmaps the block when the child has left the parent's memory.
+//! The block of any other child is unmapped when the child ends.
 #![allow(unsafe_code)]
 
 use crate::call::Call;
@@ -32,8 +32,8 @@ const VM: u64 = libc::CLONE_VM as u64;
 const SIGHAND: u64 = libc::CLONE_SIGHAND as u64;
 const SETTLS: u64 = libc::CLONE_SETTLS as u64;
 const VFORK: u64 = libc::CLONE_VFORK as u64;
-/// The minimum length of a structure of `clone3` in bytes, and the indexes of the fields for the
-/// stack and the thread pointer.
+/// The minimum length in bytes of the structure that `clone3` receives, and the indexes of its
+/// fields for the stack and the thread pointer.
 const RECORD_BYTES_MIN: usize = 64;
 const STACK_AT: usize = 5;
 const POINTER_AT: usize = 7;
@@ -89,7 +89,7 @@ impl Request {
         Ok(())
     }
 
-    /// Returns the child's thread pointer, if the call sets one.
+    /// Returns the thread pointer that the call sets for the child, if any.
     fn given_pointer(&self) -> Option<usize> {
         let pointer = match self.number as i64 {
             libc::SYS_clone3 => self.record[POINTER_AT] as usize,
@@ -127,7 +127,8 @@ pub(crate) fn make(thread: &Thread, call: &mut Call) -> isize {
 
 /// Creates a child with its own memory.
 fn fork(thread: &Thread, call: &mut Call, mut request: Request) -> isize {
-    // The call may set a thread pointer for the child, but the child first runs code of this crate.
+    // The thread pointer that the call passes is set later, because the child first runs code of
+    // this crate.
     let given = request.given_pointer();
     let flags = request.flags & !(CLEAR_SIGHAND | SETTLS);
     let [a, b, c, d, e] = request.told(flags, None);
@@ -187,9 +188,9 @@ fn share(thread: &Thread, call: &mut Call, mut request: Request) -> Result<isize
     hook().thread_begins();
     let made = deliver::copy_to(child, &context).map(|at| {
         let args = request.told(flags & !CLEAR_SIGHAND, Some((child.stack().start, at)));
-        // Until the child returns from its frame, it may use its parent's signal stack.
-        // SAFETY: the block belongs to the child, and the frame on it is a copy of a frame of the
-        // kernel. `set_mask` only reads the masks.
+        // The child may use its parent's signal stack until the child returns from its frame.
+        // SAFETY: the block belongs to the child, and the frame on the block is a copy of a frame
+        // of the kernel. `set_mask` only reads the masks.
         unsafe {
             set_mask(&u64::MAX);
             let made = clone(request.number, &args, at, child_begins);
@@ -198,7 +199,8 @@ fn share(thread: &Thread, call: &mut Call, mut request: Request) -> Result<isize
         }
     });
     if kind == Kind::Vfork || !matches!(made, Ok(1..)) {
-        // SAFETY: no child exists or it has left this memory, so no code uses the child's block.
+        // SAFETY: no child was created, or the child has left this memory, so no code uses the
+        // child's block.
         unsafe { child.free() };
         hook().thread_ends();
     }
@@ -216,7 +218,8 @@ extern "C" fn child_begins(frame: usize) {
     selector::dispatch(thread);
 }
 
-/// Answers `exit`, and `exit_group` in a process that shares memory. Unmaps the block first.
+/// Answers `exit`, and `exit_group` of a process that shares its parent's memory. Unmaps the
+/// thread's block first.
 pub(crate) fn end(thread: &Thread, call: &Call) -> isize {
     let (number, code) = (call.number(), call.args()[0]);
     let is_group = number as i64 == libc::SYS_exit_group;

@@ -1,4 +1,4 @@
-//! Code of the program: whether it may be changed, and how it is changed.
+//! Finds out whether code of the program may be changed, and changes the code.
 
 use crate::policy::MAPS_BYTES;
 use crate::system::{OwnFile, system};
@@ -30,7 +30,6 @@ struct Query {
 
 const _: () = assert!(size_of::<Query>() == 104);
 
-/// A mapping of the process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Mapping {
     pub(crate) range: Range<usize>,
@@ -41,8 +40,8 @@ pub(crate) struct Mapping {
 }
 
 impl Mapping {
-    /// Returns whether the mapping is a private mapping of a file and contains code. If so, only
-    /// this process sees changes to the code.
+    /// Returns whether the mapping is a private mapping of a file and contains code. Only this
+    /// process sees changes to code in a private mapping.
     pub(crate) fn is_private_code(&self) -> bool {
         self.is_executable && self.is_of_file && !self.is_shared && !self.is_writable
     }
@@ -67,7 +66,7 @@ pub(crate) fn mapping_of(address: usize) -> Option<Mapping> {
     search(&file, address)
 }
 
-/// Searches the lines of the file for the mapping that contains `address`.
+/// Searches the lines of /proc/PID/maps for the mapping that contains `address`.
 fn search(file: &OwnFile, address: usize) -> Option<Mapping> {
     let (mut text, mut held) = ([0u8; MAPS_BYTES], 0);
     loop {

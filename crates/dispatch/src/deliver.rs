@@ -1,8 +1,9 @@
-//! Delivery of signals to the program: creates frames on the program's stacks, and returns from
-//! these frames, in the same way as the kernel.
+//! Delivers signals to the program. Like the kernel, creates frames on the program's stacks, and
+//! returns from these frames.
 //!
-//! A handler of the program never runs on a stack of this crate, and the frame that the handler
-//! sees describes the program (di-2). An interrupted call is completed or undone first.
+//! A handler of the program never runs on a stack of this crate. The frame that the handler sees
+//! describes the program (di-2). An interrupted call is completed or undone before the handler
+//! begins.
 //!
 //! # Safety
 //! Frames and contexts belong to signals of this thread, and lie on the thread's block.
@@ -28,7 +29,7 @@ pub(crate) unsafe fn set_mask(mask: &u64) {
     let _set = system(libc::SYS_rt_sigprocmask, args);
 }
 
-/// Unblocks the signal that the kernel has blocked for its handler. Called before code that may
+/// Unblocks the signal that the kernel blocked when it called the handler. Afterwards, code may
 /// access memory of the program, or issue a call that a filter traps (di-16).
 pub(crate) fn unblock_owned() {
     // SAFETY: the mask blocks no owned signals.
@@ -49,8 +50,9 @@ fn die_of_stack(thread: &Thread) {
     die(thread, &Info::of_system(libc::SIGSEGV));
 }
 
-/// Delivers a signal to the program: `context` then continues in the program's handler. The mask of
-/// the handler's action is added to `base`, or to the program's mask if `base` is `None`.
+/// Delivers a signal to the program. `context` then continues in the program's handler. The mask of
+/// the handler's action is added to `base`. If `base` is `None`, the mask is added to the program's
+/// mask.
 pub(crate) fn send(thread: &Thread, context: &mut Context, info: &Info, base: Option<u64>) {
     let mask = base.unwrap_or(thread.mask(context));
     let is_sent = info.code <= 0;
@@ -60,7 +62,7 @@ pub(crate) fn send(thread: &Thread, context: &mut Context, info: &Info, base: Op
     let action = thread.actions().take(info.signal);
     let is_blocked = is_owned(info.signal) && mask & bit(info.signal) != 0;
     if !action.is_handler() || is_blocked {
-        // A process sent the signal, and the program ignores it. Faults can't be ignored.
+        // The program ignores this signal, which a process has sent. Faults can't be ignored.
         if action.handler == libc::SIG_IGN && is_sent {
             return;
         }
@@ -129,11 +131,11 @@ fn take_back(thread: &Thread, context: &mut Context) -> Result<(), isize> {
     let given: Frame = user::read(at)?;
     let (own, from) = (context.registers.fpstate, given.context.registers.fpstate);
     (context.flags, context.registers) = (given.context.flags, given.context.registers);
-    // The frame on this crate's stack has room for an fpstate of its own length. If the lengths
-    // differ, the kernel reads the program's fpstate instead.
+    // The program's fpstate is copied to the frame on this crate's stack if the lengths of both
+    // fpstates are equal. Otherwise the kernel reads the fpstate from the program's memory.
     let bytes = fp_bytes(from)?;
     if from != 0 && own != 0 && fp_bytes(own)? == bytes {
-        // SAFETY: `own` belongs to the frame on this thread's block, and has this number of bytes.
+        // SAFETY: `own` belongs to the frame on this thread's block, and has `bytes` bytes.
         unsafe { user::copy_in(own, from, bytes)? };
         context.registers.fpstate = own;
     }
@@ -144,18 +146,19 @@ fn take_back(thread: &Thread, context: &mut Context) -> Result<(), isize> {
     Ok(())
 }
 
-/// Returns the call that is being issued, if `context` is in the instructions that issue a call.
+/// Returns the call that the interrupted thread was issuing. `context` must lie in the instructions
+/// that issue a call.
 pub(crate) fn call_of(context: &Context) -> *mut Call {
     context.issue() as *mut Call
 }
 
-/// Notifies the hook that the thread is about to wait. All memory of the call is pinned.
+/// Notifies the hook that the thread is about to wait. All memory that the call accesses is pinned.
 pub(crate) fn park(call: &mut Call) {
     hook().parks();
     call.is_parked = true;
 }
 
-/// Notifies the hook that the thread continues, if the hook was notified that the thread waits.
+/// Notifies the hook that the thread continues, if [`park`] has notified the hook of the wait.
 /// Returns whether the hook was notified of the wait.
 pub(crate) fn resume(call: &mut Call) -> bool {
     let was_parked = take(&mut call.is_parked);
@@ -165,11 +168,11 @@ pub(crate) fn resume(call: &mut Call) -> bool {
     was_parked
 }
 
-/// Completes or undoes the call that a signal interrupted, so that `context` is the program's.
+/// Completes or undoes the call that a signal interrupted. `context` then describes the program.
 /// Returns the call's temporary mask, if any. The caller adds the mask of the handler's action.
 ///
 /// # Safety
-/// `context` is that of a thread interrupted in the instructions that issue a call.
+/// The signal interrupted the thread of `context` in the instructions that issue a call.
 pub(crate) unsafe fn interrupt(
     context: &mut Context,
     stage: Stage,

@@ -1,4 +1,4 @@
-//! Other processors, on which calls can't be dispatched yet.
+//! Replacements for processors on which calls can't be dispatched yet.
 //!
 //! # Safety
 //! The functions have no effect.

@@ -1,4 +1,4 @@
-//! The entry of every signal for which this crate has a handler, and of every dispatched call.
+//! Handles every signal for which this crate has a handler, and every dispatched call.
 //!
 //! # Safety
 //! The kernel calls the handler on this thread's block, with a frame that only this thread uses.
@@ -29,12 +29,12 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 pub(crate) static IS_FILTERED: AtomicBool = AtomicBool::new(false);
 const ENOSYS: isize = -(libc::ENOSYS as isize);
 
-/// Handles a signal, with this crate's thread-local storage. Returns whether the program runs next.
+/// Handles a signal with this crate's storage. Returns whether the thread returns to the program.
 // SAFETY: no other crate uses this symbol's name; only `uzram_dispatch_entry` calls the function.
 #[unsafe(no_mangle)]
 extern "C" fn uzram_dispatch_on_signal(_: i32, info: *mut Info, context: *mut Context) -> bool {
     // SAFETY: the frame lies on this thread's block, and no other code accesses it. `Call` accesses
-    // the frame through its pointer only while no reference is used.
+    // the frame through a pointer, only while no reference to the frame is used.
     unsafe {
         let thread = Thread::of(context.addr());
         let before = selector::let_through(thread);
@@ -56,10 +56,10 @@ extern "C" fn uzram_dispatch_on_signal(_: i32, info: *mut Info, context: *mut Co
     }
 }
 
-/// Prepares the return to the program or to this crate's code. Returns true for the program.
+/// Prepares the return from a signal. Returns whether the thread returns to the program.
 fn finish(thread: &Thread, context: &mut Context, before: u8) -> bool {
     if thread.is_on_own_stack(context.stack_pointer()) {
-        // The interrupted code of this crate may be about to return to the program.
+        // The selector is restored, because the code may be about to return to the program.
         selector::set(thread, before);
         return false;
     }
@@ -80,8 +80,8 @@ unsafe fn dispatched(thread: &Thread, context: *mut Context) {
     // SAFETY: the caller guarantees that the context is valid.
     let context = unsafe { &mut *context };
     if thread.has_ready() {
-        // A signal that arrived when this crate's code was about to return is delivered first. The
-        // program makes the call again after the signal's handler.
+        // A signal arrived during the last return to the program. After the signal's handler, the
+        // program makes the call again.
         return context.rewind(context.number());
     }
     if simple::is_simple(context.number()) && thread.kind.get() == Kind::Thread {
@@ -167,7 +167,7 @@ fn perform(thread: &Thread, call: &mut Call, step: Step) -> Option<isize> {
             if step == Step::Wait && thread.kind.get() == Kind::Thread {
                 park(call);
             }
-            // SAFETY: the program requested this call; no code on this stack has anything to undo.
+            // SAFETY: the program requested this call; no code on this stack has an action to undo.
             let result = unsafe { call.issue_with(Some(&mask)) };
             resume(call);
             let is_trace = call.number() as i64 == libc::SYS_ptrace;
@@ -190,12 +190,12 @@ fn came(thread: &Thread, info: &mut Info, context: &mut Context) {
     if !is_on_own_stack {
         unblock_owned();
     }
-    // This crate's own code may be in `simple` by a call of the C library. It continues there.
+    // A C library call of this crate may be interrupted in `simple`, and continues there.
     let is_settled =
         !is_on_own_stack && (settle::settle(context, info) || site::leave(context, info));
     // `simple` can't write below the program's stack, the program passed an invalid address, or
-    // each instruction traps. The program would return to the site forever, so the call is
-    // dispatched.
+    // each instruction traps. The call is dispatched, else the program would return to the site
+    // forever.
     let is_step = info.signal == libc::SIGTRAP && info.code == libc::TRAP_TRACE;
     if is_settled && (is_touch || is_step) {
         context.set_instruction(context.instruction() + CALL_BYTES);

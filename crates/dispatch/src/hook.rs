@@ -1,4 +1,4 @@
-//! The interface of the code that is called before every system call is issued.
+//! The interface of a hook, which is called before every system call.
 
 use crate::Call;
 use std::ops::Range;
@@ -10,44 +10,42 @@ use std::sync::OnceLock;
 pub enum Step {
     /// The call is issued, with the current contents of [`Call`].
     Issue,
-    /// The call is issued, and the hook has pinned all memory that the kernel may access for it:
+    /// The call is issued. The hook has pinned all memory that the kernel may access for the call:
     /// see [`Hook::parks`].
     Wait,
-    /// The call is issued. If the call returns 0, the hook sees no later call of this thread, nor
-    /// of threads and children that it creates.
+    /// The call is issued. If the call returns 0, later calls of this thread are not dispatched,
+    /// nor are the calls of threads and children that it creates.
     Leave,
-    /// The program itself issues this call. The hook sees no later call of this thread, nor of
-    /// threads and children that it creates. [`Hook::returned`] is not called.
+    /// The program itself issues this call. Later calls of this thread are not dispatched, nor are
+    /// the calls of threads and children that it creates. [`Hook::returned`] is not called.
     LeaveBefore,
-    /// The call is not issued, and returns this value to the program; a negative number is an
-    /// error.
+    /// The call is not issued. The program gets this result; a negative value is an error number.
     Answer(isize),
 }
 
 /// How an issued call ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// The kernel returned this value; a negative number is an error.
+    /// The kernel returned this value; a negative value is an error number.
     Returned(isize),
-    /// A signal arrived first: the call was not issued, or the program will make the call again,
-    /// which the hook sees as a new call.
+    /// A signal arrived before the call had a result. If the program makes the call again, the hook
+    /// sees a new call.
     GivenUp,
 }
 
-/// Sees every system call before it is issued.
+/// A hook sees every system call of the program before the call is issued.
 ///
 /// The functions run on a stack of this crate (200 KiB), with all signals blocked except SIGSEGV,
-/// SIGBUS and SIGSYS. The program may be interrupted anywhere: in `malloc`, with any lock held, on
-/// a thread that was cancelled, or on a thread that the C library did not create. So the functions
-/// use no heap, no lock of the program, no cancellation points, and no thread-local storage of the
-/// program. System calls of the functions are not dispatched. The functions preserve `errno`.
+/// SIGBUS and SIGSYS. The program may have been interrupted in `malloc`, with any lock held, on a
+/// cancelled thread, or on a thread that the C library did not create. So the functions must not
+/// use the program's heap, locks or thread-local storage, nor cancellation points. System calls of
+/// the functions are not dispatched. The functions preserve `errno`.
 ///
-/// A signal that interrupts a waiting call never returns to the instruction that issued the call.
-/// So no data are held on a stack during the call. Actions to undo are recorded in [`Call::note`],
-/// and undone in [`returned`](Self::returned). `returned` is called once for each [`Step::Issue`],
-/// unless the call does not return (it ends the thread, returns from a signal, or executes a
-/// program). `returned` is also called in the child of a fork, but not in a child that shares
-/// memory.
+/// If a signal interrupts a waiting call, the hook's functions on the stack never continue. So the
+/// hook stores the data of a call in [`Call::note`], and undoes its actions in
+/// [`returned`](Self::returned). `returned` is called once for each [`Step::Issue`] whose call
+/// returns. A call that ends the thread, returns from a signal or executes a program does not
+/// return. `returned` is also called in the child of a fork, but not in a child that shares memory.
 pub trait Hook: Sync {
     /// Called before a call is issued. Returns how the call is handled.
     fn call(&self, call: &mut Call) -> Step {
@@ -66,9 +64,9 @@ pub trait Hook: Sync {
         }
     }
 
-    /// Called when a memory access causes SIGSEGV or SIGBUS, before the program's handler. Accesses
-    /// by the hook's own code are included. Returns whether the access may be repeated. `context`
-    /// is the interrupted context.
+    /// Called before the program's handler, if a memory access of the program or the hook causes
+    /// SIGSEGV or SIGBUS. Returns whether the access may be repeated. `context` is the interrupted
+    /// context.
     fn fault(
         &self,
         signal: i32,
@@ -79,22 +77,22 @@ pub trait Hook: Sync {
         false
     }
 
-    /// Called for a SIGSYS, SIGSEGV or SIGBUS that a process has sent, before the program's
-    /// handler. Returns whether the signal was meant for the hook. If `may_act` is false, the
-    /// signal interrupted the hook's own code, which may hold any of its locks.
+    /// Called before the program's handler for a SIGSYS, SIGSEGV or SIGBUS that a process has sent.
+    /// Returns whether the signal was meant for the hook. If `may_act` is false, the signal
+    /// interrupted code of the hook, which may hold a lock of the hook.
     fn sent(&self, info: *const libc::siginfo_t, may_act: bool) -> bool {
         let _ = (info, may_act);
         false
     }
 
-    /// Called before a call is issued again because a signal for the hook has ended it. The hook
-    /// may change the memory to which the call's arguments point.
+    /// Called before a call that a signal for the hook has ended is issued again. The hook may
+    /// change the memory to which the call's arguments point.
     fn repeats(&self, call: &mut Call) {
         let _ = call;
     }
 
-    /// Maps memory for code of this crate, readable and executable, at addresses where no memory is
-    /// mapped. Returns whether the memory was mapped.
+    /// Maps readable and executable memory in `range`, for code of this crate. Returns whether
+    /// `range` was free and was mapped.
     fn map_code(&self, range: Range<usize>) -> bool {
         let _ = range;
         false
@@ -103,27 +101,26 @@ pub trait Hook: Sync {
     /// Called before a fork; only this thread continues in the child.
     fn before_fork(&self) {}
 
-    /// Called after [`before_fork`](Self::before_fork), whether a child was created or not.
+    /// Called in the parent after a fork, even if no child was created.
     fn after_fork_in_parent(&self) {}
 
     /// Called first in a child of fork, before the child's program makes any call.
     fn after_fork_in_child(&self) {}
 
     /// Called right before a call of [`Step::Wait`] is issued, if signals may arrive during the
-    /// call. Until [`resumes`](Self::resumes), this thread runs only the kernel's code.
+    /// call. Until [`resumes`](Self::resumes), this thread executes only kernel code.
     fn parks(&self) {}
 
-    /// Called when the call that [`parks`](Self::parks) announced has returned or was interrupted
-    /// by a signal, before any other function of the hook.
+    /// Called when a call after [`parks`](Self::parks) has returned, or a signal has interrupted
+    /// the call. On this thread, no other function of the hook runs between `parks` and `resumes`.
     fn resumes(&self) {}
 
-    /// Called before a thread, or a process that shares memory, is created. The creating thread
-    /// calls this function.
+    /// Called by a thread before it creates a thread, or a process that shares memory.
     fn thread_begins(&self) {}
 
-    /// Called last on a thread that ends by itself, and in a process that shares memory when it
-    /// ends. Called in the parent instead if the parent waits for the process, or if no process was
-    /// created. Not called for threads that end with their process.
+    /// Called last on a thread that ends by itself, or in a process that shares memory. If the
+    /// parent waits for the process, or no process was created, the parent calls `thread_ends`.
+    /// Threads that end with their process do not call `thread_ends`.
     fn thread_ends(&self) {}
 }
 

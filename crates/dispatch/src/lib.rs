@@ -1,5 +1,5 @@
-//! dispatch: calls a function before every system call of an unmodified program, without
-//! privileges, by means of the kernel's syscall user dispatch (Linux 5.11).
+//! dispatch: calls a function before every system call of an unmodified program. This crate uses
+//! the kernel's syscall user dispatch (Linux 5.11), which needs no privileges.
 //!
 //! ```text
 //!   program: syscall -> SIGSYS -> entry -> Hook::call -> issue, with the program's mask -> result

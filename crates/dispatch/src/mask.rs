@@ -1,6 +1,6 @@
-//! Masks of signals: owned signals are never blocked, but the program sees the mask that it set.
+//! Signal masks. The kernel never blocks owned signals, but the program sees the mask that the
+//! program has set.
 
-/// The bit of a signal.
 pub(crate) const fn bit(signal: i32) -> u64 {
     1 << (signal - 1)
 }
@@ -12,15 +12,14 @@ const NEVER: u64 = bit(libc::SIGKILL) | bit(libc::SIGSTOP);
 /// The signals that are blocked while this crate's code runs.
 pub(crate) static BLOCK: u64 = !OWNED;
 pub(crate) const BYTES: usize = size_of::<u64>();
-/// The last signal. A mask has a bit for each signal.
+/// The highest signal number. A mask has a bit for each signal.
 pub(crate) const LAST: i32 = u64::BITS as i32;
 
-/// Returns whether a signal is owned.
 pub(crate) fn is_owned(signal: i32) -> bool {
     OWNED & bit(signal) != 0
 }
 
-/// Returns the mask that takes effect if the program sets `mask`.
+/// Returns the mask that the program sees after it has set `mask`.
 pub(crate) fn allowed(mask: u64) -> u64 {
     mask & !NEVER
 }

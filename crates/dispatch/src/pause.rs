@@ -1,10 +1,10 @@
-//! Waits for a lock of this crate. Other threads hold such a lock for microseconds.
+//! Waits for a lock of this crate. A thread holds a lock of this crate for microseconds.
 
 use crate::policy::{ROUNDS_MAX, SPINS};
 use crate::system::system;
 use std::hint::spin_loop;
 
-/// Waits briefly, in round `round` of a wait.
+/// Spins or yields, in round `round` of a wait for a lock.
 pub(crate) fn pause(round: u32) {
     debug_assert!(round < ROUNDS_MAX, "a lock of dispatch is never released");
     if round < SPINS {

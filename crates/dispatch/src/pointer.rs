@@ -4,12 +4,11 @@
 //!   program: its pointer -> entry: Thread::pointer = it, the register = Thread::storage
 //!            <- its pointer again before rt_sigreturn, or after a call by which it has changed it
 //! ```
-//! While this crate's code runs, the register points to this crate's storage (di-9), whatever value
-//! the program has set. Programs without a C library set values of their own.
+//! While this crate's code runs, the thread-pointer register points to this crate's storage (di-9).
+//! A program without a C library may have set any other value.
 //!
 //! # Safety
-//! The system calls below read or set the register. `getauxval` only reads the vector that the
-//! kernel passed at the start.
+//! The system calls below read or set the register. `getauxval` only reads the auxiliary vector.
 #![allow(unsafe_code)]
 
 use crate::thread::Thread;
@@ -17,18 +16,18 @@ use crate::user;
 use crate::x86_64::instructions::{raw_syscall, set_fast};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// Whether the pointer is read and set by system calls, even if instructions could do so.
+/// Whether system calls read and set thread pointers, even if instructions could do so.
 static BY_CALLS: AtomicBool = AtomicBool::new(false);
 
-/// Makes this crate read and set thread pointers by system calls, as if the kernel did not let
-/// programs use the instructions. The setting takes effect when the first thread is armed.
+/// Makes this crate read and set thread pointers by system calls instead of instructions. The
+/// setting takes effect when the first thread is armed.
 pub fn use_calls_for_pointers() {
     BY_CALLS.store(true, Relaxed);
 }
 
 const SET: usize = 0x1002;
 const GET: usize = 0x1003;
-/// A bit of AT_HWCAP2: programs may use RDFSBASE and WRFSBASE.
+/// The bit of AT_HWCAP2 that permits programs to use RDFSBASE and WRFSBASE.
 const HWCAP2_FSGSBASE: u64 = 2;
 
 /// Records this thread's pointer as the program's.
@@ -48,7 +47,7 @@ pub(crate) unsafe fn begin(thread: &Thread) {
 }
 
 /// Returns whether an `arch_prctl` call with `option` reads or sets the pointer, so that this crate
-/// answers it.
+/// answers the call.
 pub(crate) fn is_about(option: usize) -> bool {
     matches!(option, SET | GET)
 }
@@ -58,7 +57,7 @@ pub(crate) fn answer(thread: &Thread, [option, value, ..]: [usize; 6]) -> isize 
     if option == GET {
         return user::write(value, &thread.pointer.get()).err().unwrap_or(0);
     }
-    // The kernel checks which addresses are valid.
+    // The kernel checks whether the address is valid.
     // SAFETY: no thread-local storage is used until the register has this crate's value again.
     let result = unsafe {
         let set = |to| raw_syscall(libc::SYS_arch_prctl as usize, [SET, to, 0, 0, 0, 0]);

@@ -1,18 +1,17 @@
-//! Thresholds and sizes of this crate, each with its reason. `instructions.rs` passes those that
-//! instructions use to the assembler.
+//! Thresholds and sizes of this crate, each with its reason. `instructions.rs` passes some of these
+//! constants to the assembler.
 
 // Sites and simple calls
 
 /// The number of simple calls that a site makes before its instruction is replaced. A replacement
-/// takes a dozen system calls, so it is for sites that are used often.
+/// takes a dozen system calls, so only frequently used sites are replaced.
 pub(crate) const SITE_CALLS: u32 = 16;
 /// The maximum number of sites, and of their tails. Programs make most calls from few instructions.
 pub(crate) const SITES: usize = 256;
-/// The maximum number of table entries that are searched for a site, by each dispatched simple
-/// call.
+/// The maximum number of table entries in which a dispatched simple call searches for its site.
 pub(crate) const PROBES: usize = 8;
-/// The maximum number of managed blocks of a simple call's buffer. A call with a longer buffer
-/// copies more than 120 KiB, which takes longer than its dispatch.
+/// The maximum number of managed blocks in the buffer of a simple call. A longer buffer has more
+/// than 120 KiB, and copying the buffer takes longer than dispatching the call.
 pub(crate) const SIMPLE_BLOCKS_MAX: usize = 32;
 
 // Waiting
@@ -22,8 +21,8 @@ pub(crate) const SPINS: u32 = 100;
 /// The number of rounds after which a debug build ends the process. A wait of this many rounds
 /// takes minutes.
 pub(crate) const ROUNDS_MAX: u32 = 1 << 28;
-/// The maximum number of times that a thread stopped in code of this crate or the hook is
-/// continued, and the pause after each time.
+/// The maximum number of tries to stop a thread outside of code of this crate and the hook, and the
+/// pause after each try.
 pub(crate) const STOP_TRIES: usize = 10_000;
 pub(crate) static STOP_PAUSE: libc::timespec = libc::timespec { tv_sec: 0, tv_nsec: 20_000 };
 
@@ -31,13 +30,13 @@ pub(crate) static STOP_PAUSE: libc::timespec = libc::timespec { tv_sec: 0, tv_ns
 
 /// The page size of x86-64 in bytes.
 pub(crate) const PAGE: usize = 4096;
-/// The size in bytes of a block's address space, which is more than a hook that decompresses needs.
-/// Pages that are never touched use no memory.
+/// The size in bytes of a thread's block, which is more than a hook that decompresses needs. Pages
+/// that are never touched use no memory.
 pub(crate) const BLOCK_BYTES: usize = 256 << 10;
-/// The length in bytes of a block's head, and of its guard: a multiple of every page size, more
-/// than the thread's state needs.
+/// The length in bytes of a block's head, and of its guard. The length is a multiple of every page
+/// size, and more than the thread's state needs.
 pub(crate) const PART_BYTES: usize = 16 << 10;
-/// The number of bytes of a block before its stack: the thread's state, and a guard.
+/// The number of bytes of a block before its stack, for the thread's state and a guard.
 pub(crate) const HEAD_BYTES: usize = 2 * PART_BYTES;
 /// The maximum size of storage inside the block. Larger storage has a separate mapping.
 pub(crate) const STORAGE_BYTES_MAX: usize = 32 << 10;
@@ -46,18 +45,19 @@ pub(crate) const STORAGE_BYTES_MAX: usize = 32 << 10;
 pub(crate) const DESCRIPTOR_BYTES: usize = 4096;
 /// The alignment of a thread pointer in bytes: the size of a cache line, as in the C library.
 pub(crate) const POINTER_ALIGN: usize = 64;
-/// An upper bound for the bytes of the C library's storage below its variable `errno`.
+/// An upper bound for the number of bytes of the C library's thread-local storage that lie below
+/// `errno`.
 pub(crate) const AROUND: usize = 1024;
 /// The size of a room's stack in bytes. Only pages that are touched use memory.
 pub(crate) const STACK_BYTES: usize = 256 << 10;
 /// The number of words of [`Call::room`].
 pub(crate) const ROOM_WORDS: usize = 4096;
-/// The number of words that a hook may store with a call: three ranges of memory, because few calls
-/// access more, and three more words.
+/// The number of words that a hook may store with a call. The words hold three ranges of memory,
+/// which suffice for most calls, and three more words.
 pub const NOTE_WORDS: usize = 9;
 /// The maximum number of words of a structure that `clone3` receives. The structure of Linux 6 has
-/// 11 words. A program for a later Linux may pass a longer one.
+/// 11 words. A program for a later Linux may pass a longer structure.
 pub(crate) const RECORD_WORDS: usize = 32;
-/// The number of bytes of /proc/self/maps that are searched at a time. If a line is longer, because
-/// of a long path, the code of its mapping is not changed.
+/// The number of bytes of /proc/self/maps that are searched at a time. If the line of a mapping is
+/// longer, code in the mapping is not changed.
 pub(crate) const MAPS_BYTES: usize = 4096;

@@ -1,4 +1,4 @@
-//! Calls that a signal for the hook has ended, and that are issued again.
+//! Reissues calls that a signal for the hook has ended.
 
 use crate::call::Call;
 use crate::deliver::park;
@@ -18,8 +18,8 @@ fn is_restarted(call: &Call) -> bool {
     wait.is_some_and(|wait| wait.restarts.holds(&call.args()))
 }
 
-/// Continues a call that a signal for the hook has interrupted. `was_parked` is true if the thread
-/// was at a safepoint.
+/// Continues a call that a signal for the hook has interrupted. `was_parked` is true if the hook
+/// was notified that the thread waits.
 pub(crate) fn go_on(thread: &Thread, context: &mut Context, call: &mut Call, was_parked: bool) {
     if was_parked {
         park(call);
@@ -29,8 +29,8 @@ pub(crate) fn go_on(thread: &Thread, context: &mut Context, call: &mut Call, was
     }
 }
 
-/// Reissues a call that a signal for the hook has ended, unless a pending signal for the program
-/// ends the call as well.
+/// Reissues a call that a signal for the hook has ended. If a pending signal for the program ends
+/// the call as well, the call fails with EINTR.
 fn repeat(thread: &Thread, context: &mut Context, call: &mut Call) {
     let number = call.number();
     let at = stage(context.instruction());
@@ -46,8 +46,8 @@ fn repeat(thread: &Thread, context: &mut Context, call: &mut Call) {
             context.set_instruction(context.instruction() + CALL_BYTES);
             context.set_result(EINTR);
         }
-        // The process was stopped during the call, and the return from the handler discards the
-        // kernel's state for the rest of the call.
+        // The process was stopped during the call. The kernel's state for the rest of the call is
+        // lost when the handler returns.
         (false, false) if is_rewound && context.result() == RESTART => {
             hook().repeats(call);
             context.set_result(number as isize);
@@ -56,8 +56,7 @@ fn repeat(thread: &Thread, context: &mut Context, call: &mut Call) {
     }
 }
 
-/// Returns whether a signal is pending that will end a call with EINTR when `mask` is the thread's
-/// mask.
+/// Returns whether a pending signal ends a call with EINTR if the thread's mask is `mask`.
 fn has_pending(thread: &Thread, mask: u64, call: &Call) -> bool {
     let ends = |signal: i32| {
         let action = thread.actions().get(signal);

@@ -1,11 +1,12 @@
-//! Memory in which a thread or process that shares this memory runs code of the hook.
+//! Memory in which a thread of the hook runs, or a process of the hook that shares the address
+//! space.
 //!
 //! ```text
 //!   | PROT_NONE | stack, from its end down | storage: zeros, ours | pointer to itself |
 //! ```
-//! The C library and the program have no record of the thread, because this crate's own system call
-//! creates it, and the thread is not armed. The thread calls only functions of the C library whose
-//! thread-local storage may be zeros (di-9).
+//! The C library and the program have no record of the thread, because a system call of this crate
+//! creates the thread. The thread is not armed. The thread calls only functions of the C library
+//! that work with zeroed thread-local storage (di-9).
 //!
 //! # Safety
 //! The caller owns the room, and lets one thread at a time use it.
@@ -23,7 +24,7 @@ use std::sync::atomic::AtomicU32;
 /// The function that a room's thread runs.
 pub type Run = unsafe extern "C" fn(*mut c_void) -> !;
 
-/// The memory of a thread: its stack, its storage and their addresses.
+/// The memory of a thread, with a stack and thread-local storage.
 #[derive(Clone, Copy, Debug)]
 pub struct Room {
     start: usize,
@@ -58,19 +59,20 @@ impl Room {
         let _kept = system(libc::SYS_madvise, [self.start, self.bytes, advice, 0, 0, 0]);
     }
 
-    /// Unmaps the room. The caller guarantees that no thread uses it.
+    /// Unmaps the room. The caller guarantees that no thread uses the room.
     pub fn unmap(self) {
         let _unmapped = system(libc::SYS_munmap, [self.start, self.bytes, 0, 0, 0, 0]);
     }
 
-    /// Returns the lowest address of the room's stack. The caller may use a page there.
+    /// Returns the lowest address of the room's stack. The caller may store data in the page at
+    /// this address.
     pub fn data(&self) -> *mut c_void {
         with_exposed_provenance_mut(self.start + PAGE)
     }
 
     /// Creates a thread, or a process that shares this memory, which calls `run` with `argument`.
-    /// `flags` are those of `clone`; if they request it, the kernel writes the new number to
-    /// `number`, and 0 when the thread ends. Returns the thread's number, or a negative error
+    /// `flags` are flags of `clone`. The flags may request that the kernel writes the thread's ID
+    /// to `number` at its start, and 0 at its end. Returns the thread's ID, or a negative error
     /// number.
     ///
     /// # Safety
@@ -83,13 +85,13 @@ impl Room {
         run: Run,
         argument: *mut c_void,
     ) -> isize {
-        // SAFETY: the caller owns the room. From the pointer on, threads write only to the words
-        // that `lay_out` writes.
+        // SAFETY: the caller owns the room. Above the thread pointer, threads write only to the
+        // words that `lay_out` writes.
         unsafe { Storage::find().lay_out(self.pointer) };
         let stack = with_exposed_provenance_mut::<usize>(self.stack_end - 16);
         let result: isize;
-        // SAFETY: the stack's last words are in the room. The new thread reads them, and never
-        // returns; this thread continues as after any system call.
+        // SAFETY: the stack's last words are in the room. The new thread reads these words, and
+        // never returns. This thread continues as after any system call.
         unsafe {
             stack.write(argument.expose_provenance());
             stack.add(1).write(run as *const () as usize);

@@ -1,6 +1,6 @@
 //! The selector of a thread, by which the kernel decides whether it dispatches the thread's calls.
-//! The selector lies in the thread's block, which lives until the thread has made its last call
-//! outside of the range of this crate's instructions.
+//! The selector lies in the thread's block. The block stays mapped until the thread makes calls
+//! only from the range of this crate's instructions.
 
 use crate::system::{Failed, system};
 use crate::thread::{ALLOW, DISPATCH, Thread};
@@ -20,16 +20,16 @@ pub(crate) fn arm(thread: &Thread) -> Result<usize, Failed> {
     system(libc::SYS_prctl, args)
 }
 
-/// Stops the kernel from dispatching this thread's calls. When the thread next returns from a
-/// signal, the program's own actions, signal stack and mask are in effect in the kernel.
+/// Stops the kernel from dispatching this thread's calls. After the thread's next return from a
+/// signal, the kernel uses the program's own actions, signal stack and mask.
 pub(crate) fn disarm(thread: &Thread) {
     thread.actions().hand_over();
     thread.has_left.set(true);
     let _ended = system(libc::SYS_prctl, [PR_SET_SYSCALL_USER_DISPATCH, 0, 0, 0, 0, 0]);
 }
 
-/// Lets the kernel issue calls of this crate's code and of the hook without dispatching them.
-/// Returns the previous selector.
+/// Sets the selector so that calls of this crate and the hook are not dispatched. Returns the
+/// previous selector.
 pub(crate) fn let_through(thread: &Thread) -> u8 {
     thread.selector.swap(ALLOW, Ordering::Relaxed)
 }
@@ -38,7 +38,7 @@ pub(crate) fn set(thread: &Thread, selector: u8) {
     thread.selector.store(selector, Ordering::Release);
 }
 
-/// Sets a context's signal stack to this crate's. If the thread's calls are no longer
+/// Sets the signal stack in a context to this crate's stack. If the thread's calls are no longer
 /// dispatched, sets the program's signal stack and mask instead.
 pub(crate) fn give_back(thread: &Thread, context: &mut Context) {
     context.stack = thread.stack();
@@ -47,7 +47,7 @@ pub(crate) fn give_back(thread: &Thread, context: &mut Context) {
     }
 }
 
-/// Lets the kernel dispatch calls, before a return to the program.
+/// Sets the selector so that calls are dispatched, before a return to the program.
 pub(crate) fn dispatch(thread: &Thread) {
     set(thread, DISPATCH);
 }

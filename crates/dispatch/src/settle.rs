@@ -1,9 +1,9 @@
-//! Signals that arrive while a thread runs `simple`.
+//! Handles signals that arrive in `simple`, the instructions of simple calls.
 //!
-//! di-11: in `simple`, all registers are the program's except rax, rcx, r11, the flags and the
-//! stack pointer. The program's values of these registers are recovered from slots below the red
-//! zone of the program's stack. The context is changed to one at the site, before or after the
-//! call. The pins of `simple` are removed first. So a handler of the program never sees `simple`.
+//! di-11: `simple` changes only rax, rcx, r11, the flags and the stack pointer. When a signal
+//! arrives in `simple`, the pins of `simple` are removed first. Slots below the red zone of the
+//! program's stack then yield the program's registers. The context is moved to the site, before or
+//! behind the call. So a handler of the program never sees `simple`.
 //!
 //! # Safety
 //! Only words of blocks that `simple` has pinned are changed. Slots are read like other memory of
@@ -27,8 +27,7 @@ fn slot(context: &Context, at: usize) -> usize {
     user::read(context.stack_pointer().wrapping_add(at)).unwrap_or(0)
 }
 
-/// If the context is at the call in `slow`, and a stub has led there through `simple`, moves the
-/// context behind the stub's site.
+/// If a stub has led to the call in `slow`, moves a context at that call behind the stub's site.
 pub(crate) fn leave_stub(context: &mut Context) {
     if context.instruction() == slow_end() {
         let back = site::behind(slot(context, RETURN));
@@ -37,8 +36,8 @@ pub(crate) fn leave_stub(context: &mut Context) {
     }
 }
 
-/// Changes a context that was interrupted in `simple` or in a tail to one of the program. Returns
-/// whether the thread was in `simple` and is now at the site, before the call.
+/// Moves a context that was interrupted in `simple` or in a tail to the program's code. Returns
+/// whether a context in `simple` was moved to the site, before the call.
 pub(crate) fn settle(context: &mut Context, info: &mut Info) -> bool {
     let Some(place) = place(context.instruction(), context.is_zero()) else {
         site::leave_tail(context);

@@ -1,5 +1,5 @@
-//! System calls about signals, which this crate answers: the program sees the masks, actions and
-//! stacks that it has set, but the kernel uses the masks, actions and stacks of this crate.
+//! Answers system calls about signals. The program sees the masks, actions and signal stacks that
+//! it has set. The kernel uses masks, actions and stacks of this crate.
 
 use crate::actions::Action;
 use crate::call::Call;
@@ -87,7 +87,7 @@ pub(crate) fn sigaltstack(thread: &Thread, context: &Context, [new, old, ..]: [u
     number(set())
 }
 
-/// Returns the signals that the kernel keeps for this thread.
+/// Returns the signals that are pending for this thread in the kernel.
 ///
 /// # Errors
 /// Fails if a filter of the program refuses the call.
@@ -97,7 +97,7 @@ pub(crate) fn pending_in_kernel() -> Result<u64, isize> {
     system(libc::SYS_rt_sigpending, args).map(|_| pending)
 }
 
-/// Answers `rt_sigpending`, including the signals that this crate keeps.
+/// Answers `rt_sigpending`. The result includes the signals that this crate keeps.
 pub(crate) fn sigpending(thread: &Thread, [to, bytes, ..]: [usize; 6]) -> isize {
     if bytes != BYTES {
         return EINVAL;
@@ -106,7 +106,7 @@ pub(crate) fn sigpending(thread: &Thread, [to, bytes, ..]: [usize; 6]) -> isize 
     number(pending.and_then(|pending| user::write(to, &pending)))
 }
 
-/// Passes a copy of a call's mask to the kernel, without the owned signals.
+/// Replaces a call's signal mask by a copy without the owned signals.
 pub(crate) fn pass_mask(call: &mut Call) {
     let Some(place) = calls::spec(call.number()).and_then(|spec| spec.signal_mask) else { return };
     let (args, nth) = (call.args(), usize::from(place.argument));

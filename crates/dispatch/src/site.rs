@@ -1,5 +1,5 @@
-//! The sites of the process, and contexts of threads in the stub or the tail of a site.
-//! [`crate::sites`] has the rules.
+//! The table of the process's sites, and contexts of threads in the stub or tail of a site.
+//! [`crate::sites`] describes the rules.
 
 use crate::policy::{PROBES, SITES};
 use crate::x86_64::frame::{CALL_BYTES, Context};
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::*};
 
 /// The state of a site whose instruction is replaced.
 pub(crate) const PATCHED: u32 = u32::MAX - 1;
-/// The state of a site whose instruction is not replaced any more.
+/// The state of a site whose instruction is no longer to be replaced.
 pub(crate) const LEFT: u32 = u32::MAX;
 
 /// Whether the instruction of any site was ever replaced, or is being replaced.
@@ -37,7 +37,7 @@ static TABLE: [Site; SITES] = [const {
     }
 }; SITES];
 
-/// Returns the entry of a site. Creates an entry if there is room.
+/// Returns the entry of a site. Creates an entry if the table has room.
 pub(crate) fn find(address: usize) -> Option<&'static Site> {
     let first = address.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (usize::BITS - SITES.ilog2());
     (first..first + PROBES).map(|at| &TABLE[at % SITES]).find(|site| {
@@ -52,9 +52,9 @@ pub(crate) fn patched() -> impl Iterator<Item = &'static Site> {
     TABLE.iter().filter(|site| site.state.load(Acquire) == PATCHED)
 }
 
-/// Changes a context that was interrupted in a stub to one at the stub's site. Returns whether the
-/// context was in a stub. After a site was restored, its stub may be unmapped, and the instruction
-/// fetch from the stub then faults.
+/// Moves a context that was interrupted in a stub to the stub's site. Returns whether the context
+/// was in a stub. The stub of a restored site may be unmapped. A thread that fetches an instruction
+/// from the unmapped stub faults.
 pub(crate) fn leave(context: &mut Context, info: &Info) -> bool {
     if !HAS_STUBS.load(Acquire) {
         return false;
@@ -71,7 +71,7 @@ pub(crate) fn leave(context: &mut Context, info: &Info) -> bool {
     site.inspect(|site| context.set_instruction(site.address.load(Relaxed))).is_some()
 }
 
-/// Returns the address behind a site, given the address to which calls from its stub return.
+/// Returns the address behind a site. Calls from the site's stub return to `back`.
 pub(crate) fn behind(back: usize) -> usize {
     match tail::progress(back) {
         Some((tail, _)) => behind_of(tail).unwrap_or(back),
@@ -84,7 +84,7 @@ fn behind_of(tail: usize) -> Option<usize> {
     Some(site.address.load(Relaxed) + CALL_BYTES)
 }
 
-/// Changes a context that was interrupted in a tail to one behind the call at the tail's site.
+/// Moves a context that was interrupted in a tail behind the call at the tail's site.
 pub(crate) fn leave_tail(context: &mut Context) {
     let Some((tail, progress)) = tail::progress(context.instruction()) else { return };
     let Some(behind) = behind_of(tail) else { return };

@@ -7,20 +7,21 @@
 //!   stub:  mov rcx, tail or site + 2; jmp simple
 //!   tail:  mov rcx, site + 2; the instruction at site + 2; jmp to the one behind it
 //! ```
-//! di-13: one byte of code is changed, by one write, so a thread executes either the old or the new
-//! instruction. The bytes behind it do not change: a thread that returns behind the site finds the
-//! program's instructions. These bytes determine the address of the stub. If that address is not
-//! free, the site is not replaced.
+//! di-13: one write of one byte replaces the `syscall`. A thread executes either the `syscall` or
+//! the jump. The bytes behind the `syscall` do not change, so a thread that returns there finds the
+//! program's instructions. The bytes behind the `syscall` also determine the address of the stub.
+//! If that address is not free, the site is not replaced.
 //!
-//! di-14: code is changed only in private mappings of files that are not writable. The instruction
-//! that returns from a signal is never changed, because debuggers recognise frames by it. Before
-//! code or stubs are unmapped, moved or made writable, the bytes of their sites are restored
-//! ([`release`]). A child of `fork` has copies of the code, the stubs and the tails.
+//! di-14: code is changed only in private file mappings that are not writable. The instruction that
+//! returns from a signal is never changed, because debuggers recognise signal frames by this
+//! instruction. Before code or stubs are unmapped, moved or made writable, the bytes of their sites
+//! are restored ([`release`]). A child of `fork` has copies of the code, the stubs and the tails.
 //!
-//! di-17: a call returns to the tail of its site, or to site + 2 if the instruction there can't be
-//! moved. A processor predicts the jump of the site for any fetch from its bytes, so a return to
-//! site + 2 costs a wrong prediction. Tails are code of this crate, and outlive stubs and sites.
-//! Outside of this crate a thread in a tail appears at its site, behind the call.
+//! di-17: a call returns to the tail of its site. If the instruction at site + 2 can't be moved,
+//! the call returns to site + 2. A return to site + 2 costs a wrong prediction, because the
+//! processor predicts the site's jump at these bytes. Tails are code of this crate, and outlive
+//! stubs and sites. Code outside of this crate sees a thread in a tail at the tail's site, behind
+//! the call.
 //!
 //! Stubs lie in memory of this crate, at addresses that were free.
 
@@ -38,22 +39,22 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 
 /// The number of tails that were assigned to sites.
 static TAILS: AtomicUsize = AtomicUsize::new(0);
-/// A lock that a thread holds, with all signals blocked, while it changes sites.
+/// A lock for changes of sites. A thread that holds the lock has all signals blocked.
 static IS_HELD: AtomicBool = AtomicBool::new(false);
-/// Whether the replacement of sites has ended for good.
+/// Whether no further site may be replaced.
 static IS_OVER: AtomicBool = AtomicBool::new(false);
 
-/// Counts a simple call that the kernel has dispatched and that the instruction before `back` made.
-/// After `SITE_CALLS` calls, replaces the instruction.
+/// Counts a dispatched simple call of the instruction that ends at `back`. After `SITE_CALLS`
+/// calls, replaces the instruction.
 pub(crate) fn count(back: usize) {
     let Some(site) = find(back.wrapping_sub(CALL_BYTES)) else { return };
     let state = site.state.load(Relaxed);
     if state < SITE_CALLS {
-        // Another thread may have counted, replaced or restored the site since the load.
+        // The exchange fails if another thread has changed the state since the load.
         let _counted = site.state.compare_exchange(state, state + 1, Relaxed, Relaxed);
     } else if state == SITE_CALLS && !IS_HELD.swap(true, Acquire) {
-        // The flag is set before `IS_OVER` is read. Either this thread finds `IS_OVER` set, or the
-        // thread that releases all sites waits for this thread.
+        // `HAS_STUBS` is set before `IS_OVER` is read. Either this thread finds `IS_OVER` set, or
+        // the thread that releases all sites waits for this thread.
         HAS_STUBS.store(true, SeqCst);
         let is_due = site.state.load(Relaxed) == SITE_CALLS && !IS_OVER.load(SeqCst);
         if is_due && patch(site).is_none() {
@@ -63,7 +64,7 @@ pub(crate) fn count(back: usize) {
     }
 }
 
-/// Replaces the instruction of a site. Returns `None` if it can't be replaced.
+/// Replaces the instruction of a site. Returns `None` if the instruction can't be replaced.
 fn patch(site: &Site) -> Option<()> {
     let address = site.address.load(Relaxed);
     let mut code = [0; JUMP_BYTES];
@@ -93,13 +94,14 @@ fn patch(site: &Site) -> Option<()> {
         return None;
     }
     site.tail.store(tail.unwrap_or(0), Release);
-    // The state is set before the write, so no child of `fork` has the jump without the state.
+    // The state is set before the jump is written, so a child of `fork` never has the jump without
+    // the state.
     site.stub.store(stub, Release);
     site.state.store(PATCHED, Release);
     write(address, &[JUMP]).then_some(())
 }
 
-/// Writes a tail. Returns the tail's address, or `None` if there is no room or the write fails.
+/// Writes a tail. Returns the tail's address, or `None` if all tails are used or the write fails.
 fn write_tail(code: &[u8]) -> Option<usize> {
     let tail = tail::place(TAILS.fetch_add(1, Relaxed))?;
     write(tail, code).then_some(tail)
@@ -114,9 +116,9 @@ fn is_ours(page: usize) -> bool {
     })
 }
 
-/// Restores the instructions of sites whose code or stub lies in `range`. A hook calls this before
-/// it lets mappings in `range` be changed. Returns false if an instruction could not be restored
-/// and its jump would lead to other code, because its stub lies in `range` or code is moved.
+/// Restores the instructions of sites whose code or stub lies in `range`. A hook calls this
+/// function before mappings in `range` change. Returns false if a jump that could not be restored
+/// would lead to other code, because its stub lies in `range` or the jump is moved.
 pub fn release(range: &Range<usize>, is_moved: bool) -> bool {
     if !HAS_STUBS.load(SeqCst) {
         return true;
@@ -146,7 +148,7 @@ pub fn release_all() {
     release(&(0..usize::MAX), false);
 }
 
-/// Releases the lock in a child of `fork`. No other thread of the child can hold the lock.
+/// Releases the lock in a child of `fork`. The child has no other thread that could hold the lock.
 pub(crate) fn begin_child() {
     IS_HELD.store(false, Release);
 }

@@ -1,14 +1,13 @@
-//! Threads that a process stops by ptrace while it shares their memory, as sanitizers do to search
-//! for leaks.
+//! Threads that a process with the same memory stops by ptrace, as leak sanitizers do.
 //!
 //! ```text
 //!   PTRACE_ATTACH -> the thread has stopped -> in code of ours? -- no --> the call returns
 //!                        ^                          '-- yes -> it continues, and stops again
 //! ```
-//! di-15: when the `ptrace` call returns, the thread has stopped and holds no lock or other
-//! resource of the hook. The thread executes the program's code, or waits in a system call that the
-//! hook has passed to the kernel. So the tracing process can access all memory. The program's
-//! `wait4` still reports the stop, because the stop was left waitable.
+//! di-15: when the `ptrace` call returns, the stopped thread holds no lock or other resource of the
+//! hook. The stopped thread is in the program's code, or in a system call that the hook has passed
+//! to the kernel. So the tracing process can access all memory. The program's `wait4` still reports
+//! the stop, because the stop was left waitable.
 //!
 //! # Safety
 //! The program's process traces the thread, so the program could make these calls itself.
@@ -25,10 +24,9 @@ fn trace(request: u32, thread: usize, data: usize) -> bool {
     system(libc::SYS_ptrace, [request as usize, thread, 0, data, 0, 0]).is_ok()
 }
 
-/// Returns whether a thread has stopped in code of this crate or of the hook: on its block, with
-/// the thread pointer that is stored in the block, and not in an issued call. The pointer is
-/// compared because a C library, too, may place the thread-local storage of a thread on the
-/// thread's stack.
+/// Returns whether a thread has stopped in code of this crate or of the hook. Code of this crate
+/// runs on the thread's block, with the thread pointer that is stored in the block. Returns false
+/// for a thread in an issued call.
 fn is_in_runtime(thread: usize) -> bool {
     // SAFETY: zeros are a valid value of the structure.
     let mut registers: libc::user_regs_struct = unsafe { std::mem::zeroed() };
@@ -40,8 +38,8 @@ fn is_in_runtime(thread: usize) -> bool {
     is_traced && is_ours && stage(registers.rip as usize).is_none()
 }
 
-/// Waits until a thread stops. The stop stays waitable. Returns the signal and the event, or `None`
-/// if the thread has ended.
+/// Waits until a thread stops, and leaves the stop waitable. Returns the signal and event of the
+/// stop, or `None` if the thread has ended.
 fn wait(thread: usize) -> Option<i32> {
     // SAFETY: zeros are a valid value of the structure.
     let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
@@ -76,7 +74,7 @@ pub(crate) fn settle([request, thread, ..]: [usize; 6]) {
                         system(libc::SYS_tkill, [thread, libc::SIGSTOP as usize, 0, 0, 0, 0]);
                 }
             }
-            // The thread receives another signal first.
+            // The thread has stopped because of another signal.
             Some(signal) => _ = trace(libc::PTRACE_CONT, thread, signal as usize & 0x7f),
             None => return,
         }

@@ -1,18 +1,16 @@
-//! Thread-local storage for code of this crate and the hook, on threads that the program's C
-//! library may not know.
+//! Thread-local storage of this crate and the hook, on any thread.
 //!
 //! ```text
 //!   | stack | storage of this code: 0, its image | of others: 0 | pointer | descriptor: 0 |
 //! ```
-//! di-9: this code's storage has the same distance from the thread pointer on every thread, because
-//! the object that contains this code was loaded when the program started. So this module lays out
-//! storage for each thread as the C library does. This code finds its storage on any thread,
-//! whatever pointer the program has set. The functions of the C library that this code calls work
-//! with zeros as their storage.
+//! di-9: this code's storage has the same distance from every thread pointer, because the object
+//! with this code was loaded when the program started. This module lays out storage for each thread
+//! as the C library does. So this code finds its storage on any thread, even if the program has set
+//! another pointer. The C library's functions that this code calls work with zeroed storage.
 //!
 //! # Safety
-//! The functions of the C library that are called here only read which objects are loaded, and
-//! return the pointer of the calling thread.
+//! The C library functions that this file calls only read the list of loaded objects, or return the
+//! calling thread's pointer.
 #![allow(unsafe_code)]
 
 use crate::policy::{AROUND, DESCRIPTOR_BYTES, POINTER_ALIGN};
@@ -25,16 +23,16 @@ pub(crate) struct Storage {
     /// The address and the length of the initial image in the mapped file.
     image: usize,
     bytes: usize,
-    /// The distance in bytes of the storage's start below a thread's pointer.
+    /// The number of bytes between the storage's start and the thread pointer above the start.
     below: usize,
-    /// The maximum distance below a thread's pointer of any storage that this code uses.
+    /// The maximum number of bytes below the thread pointer that this code uses as storage.
     depth: usize,
 }
 
 /// Records the storage of the object that contains this code, if `info` describes that object.
 ///
 /// # Safety
-/// `info` and `found` are the arguments that [`Storage::find`] causes to be passed.
+/// [`Storage::find`] passes this function and `found` to the C library, which passes `info`.
 unsafe extern "C" fn note(info: *mut libc::dl_phdr_info, _: usize, found: *mut c_void) -> c_int {
     // SAFETY: the structure is the C library's, describes a loaded object, and contains the number
     // of the object's headers.
@@ -84,7 +82,8 @@ impl Storage {
         })
     }
 
-    /// Returns the number of bytes of storage below a pointer, and the number from the pointer on.
+    /// Returns the number of bytes of storage below a thread pointer, and the number from the
+    /// pointer upwards.
     pub(crate) fn room(&self) -> (usize, usize) {
         (self.depth, DESCRIPTOR_BYTES)
     }
@@ -92,8 +91,8 @@ impl Storage {
     /// Lays out storage around `pointer`, which is a multiple of [`POINTER_ALIGN`].
     ///
     /// # Safety
-    /// The caller owns the [`room`](Self::room) around `pointer`, which contains zeros from
-    /// `pointer` on.
+    /// The caller owns the [`room`](Self::room) around `pointer`. All bytes of the room from
+    /// `pointer` upwards are zero.
     pub(crate) unsafe fn lay_out(&self, pointer: usize) {
         let at = |address: usize| std::ptr::with_exposed_provenance_mut::<u8>(address);
         // SAFETY: all written bytes lie in the caller's room; the image is in the mapped file.

@@ -1,8 +1,8 @@
 //! System calls that are not dispatched.
 //!
 //! # Safety
-//! These calls change only memory that the caller owns, or change the program's memory in the way
-//! that the program requested.
+//! These calls change only memory of the caller, or change the program's memory as the program
+//! requested.
 #![allow(unsafe_code)]
 
 use crate::x86_64::instructions::raw_syscall;

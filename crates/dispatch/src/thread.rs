@@ -4,15 +4,15 @@
 //!   base, a multiple of BLOCK_BYTES:
 //!   | Thread: PART_BYTES | PROT_NONE: PART_BYTES | stack | storage |
 //! ```
-//! For the kernel this stack is always the thread's alternate signal stack (di-1). The frame of a
-//! signal lies at the stack's end, or below the frame of the signal that is interrupted. An address
-//! on the stack determines the block, so no thread-local storage is needed. Threads that the C
-//! library did not create have a block too.
+//! The stack in the block is always the thread's alternate signal stack in the kernel (di-1). The
+//! frame of a signal lies at the stack's end, or below the frame of an interrupted signal. Any
+//! address on the stack determines the block, so finding the block needs no thread-local storage.
+//! Threads that the C library did not create have a block too.
 //!
 //! # Safety
 //! A block belongs to its thread, from the call that creates the thread to the call that ends it.
-//! Only handlers of that thread access the block's cells; before the thread runs, only its creator
-//! does.
+//! Before the thread runs, only its creator accesses the block's cells. While the thread runs, only
+//! the thread's handlers access the cells.
 #![allow(unsafe_code)]
 
 use crate::actions::Actions;
@@ -27,7 +27,7 @@ use std::mem::offset_of;
 use std::ptr::{NonNull, write};
 use std::sync::atomic::AtomicU8;
 
-/// The values of the selector: the kernel lets calls through, or dispatches them.
+/// The values of the selector, by which the kernel lets calls through or dispatches them.
 pub(crate) const ALLOW: u8 = 0;
 pub(crate) const DISPATCH: u8 = 1;
 
@@ -38,8 +38,8 @@ pub(crate) enum Kind {
     Thread,
     /// A process that shares its parent's memory, while the parent continues.
     Sharing,
-    /// A process that shares its parent's memory, while the parent waits. When the parent
-    /// continues, it unmaps the block.
+    /// A process that shares its parent's memory, while the parent waits. The parent unmaps the
+    /// block when the parent continues.
     Vfork,
 }
 
@@ -55,24 +55,25 @@ pub(crate) struct Thread {
     /// The program's thread pointer while this crate's code runs.
     pub(crate) pointer: Cell<usize>,
     pub(crate) kind: Cell<Kind>,
-    /// The signals of [`OWNED`] that are blocked in the program's view.
+    /// The signals of [`OWNED`] that the program has blocked.
     shadow: Cell<u64>,
     /// The program's alternate stack.
     pub(crate) altstack: Cell<Stack>,
-    /// Signals of [`OWNED`] that arrived when they could not be delivered, with their information.
+    /// The signals of [`OWNED`] that wait for delivery, and the kernel's descriptions of these
+    /// signals.
     pub(crate) pending: Cell<u64>,
     infos: [Cell<Info>; 3],
-    /// Whether other threads may use `own`. The block is then never unmapped.
+    /// Whether other threads may use the actions in `own`. If so, the block is never unmapped.
     pub(crate) is_lent: Cell<bool>,
-    /// Whether the child's handlers are reset before the child's program continues.
+    /// Whether signal handlers are reset before the program continues in this child.
     pub(crate) clears: Cell<bool>,
     actions: Cell<NonNull<Actions>>,
-    /// The signal actions of a process that shares memory with its parent, but not its parent's
-    /// signal actions.
+    /// The signal actions of a process that shares its parent's memory, but has its own signal
+    /// actions.
     own: Actions,
     /// The number of bytes at the end of the block that are not part of the stack.
     end_bytes: usize,
-    /// The address and the length of the mapping of storage that is too large for the block.
+    /// The address and length of a separate mapping for storage that is too large for the block.
     apart: Option<(usize, usize)>,
 }
 
@@ -84,17 +85,18 @@ impl Thread {
     /// Returns the thread whose block contains `address`.
     ///
     /// # Safety
-    /// `address` lies in a block that lives for `'t`, for example on the stack of this crate that
-    /// the calling thread uses.
+    /// `address` lies in a block that lives for `'t`, such as the block on whose stack the caller
+    /// runs.
     pub(crate) unsafe fn of<'t>(address: usize) -> &'t Thread {
         // SAFETY: blocks are aligned to their size, and begin with a `Thread`.
         unsafe { &*(block::base(address) as *const Thread) }
     }
 
-    /// Creates the block of a thread that does not run yet. Calls of the thread are let through.
+    /// Creates the block of a thread that does not run yet. The selector lets the thread's calls
+    /// through.
     ///
     /// # Errors
-    /// The kernel's error, if it provides no memory.
+    /// The kernel's error, if the kernel provides no memory.
     pub(crate) fn make<'t>(actions: NonNull<Actions>, kind: Kind) -> Result<&'t Thread, isize> {
         let base = map_block()?;
         let StoragePlace { pointer, end_bytes, apart } = lay_out_storage(base)?;
@@ -157,7 +159,8 @@ impl Thread {
     }
 
     pub(crate) fn actions(&self) -> &Actions {
-        // SAFETY: the actions are the program's, or lie in a block that stays mapped while lent.
+        // SAFETY: the actions are static, or lie in a block that stays mapped while other threads
+        // use it.
         unsafe { self.actions.get().as_ref() }
     }
 
@@ -165,7 +168,7 @@ impl Thread {
         self.actions.get()
     }
 
-    /// Copies the actions of `other` to this thread's own block, and uses them.
+    /// Copies the actions of `other` to this thread's own block. The thread then uses the copy.
     pub(crate) fn own_actions(&self, other: &Actions) {
         self.own.copy_of(other);
         self.actions.set(NonNull::from(&self.own));

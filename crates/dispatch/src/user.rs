@@ -12,7 +12,7 @@ use std::mem::MaybeUninit;
 /// The result of a system call for memory that is not mapped.
 pub(crate) const EFAULT: isize = -(libc::EFAULT as isize);
 
-/// Types that consist of numbers: any bytes are a valid value.
+/// Types that consist of numbers, so that any bytes are a valid value.
 pub(crate) trait Plain: Copy {}
 impl Plain for u32 {}
 impl Plain for u64 {}
@@ -58,22 +58,22 @@ pub(crate) fn copy_out(to: usize, from: usize, bytes: usize) -> Result<(), isize
 }
 
 /// Copies bytes from the program's memory, for a hook. Returns false if some of the bytes are not
-/// accessible; in that case a part of `into` may have been written.
+/// accessible. A failed call may have written a part of `into`.
 pub fn read_memory(address: usize, into: &mut [u8]) -> bool {
     // SAFETY: the caller owns `into`, which has this length.
     unsafe { copy(into.as_mut_ptr().addr(), address, into.len()) }
 }
 
 /// Copies bytes to the program's memory, for a hook that answers a call instead of the kernel.
-/// Returns false if some of the memory is not accessible; in that case a part of the bytes may have
-/// been written.
+/// Returns false if some of the memory is not accessible. A failed call may have written some of
+/// the bytes.
 pub fn write_memory(address: usize, from: &[u8]) -> bool {
     copy_out(address, from.as_ptr().addr(), from.len()).is_ok()
 }
 
-/// Copies bytes from one place in the program's memory to another, for a hook that answers a call
-/// instead of the kernel. Returns false if some of the memory is not accessible; in that case a
-/// part of the bytes may have been copied.
+/// Copies bytes within the program's memory, for a hook that answers a call instead of the kernel.
+/// Returns false if some of the memory is not accessible. A failed call may have copied some of the
+/// bytes.
 pub fn copy_memory(to: usize, from: usize, bytes: usize) -> bool {
     copy_out(to, from, bytes).is_ok()
 }

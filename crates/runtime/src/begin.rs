@@ -1,4 +1,4 @@
-//! The start of the runtime, before the program: creates the arena, and arms the first thread.
+//! Starts the runtime before the program: creates the arena, and arms the first thread.
 //!
 //! # Safety
 //! The process has only one thread.
@@ -30,10 +30,9 @@ static PROGRAM: OnceLock<Program> = OnceLock::new();
 /// The soft limits of address space and data, in bytes.
 type Soft = Option<[u64; 2]>;
 
-/// Starts the runtime in a process that hosts the program in the file `path`, or into whose program
-/// a host was injected. After this call, system calls of this thread are handled as calls of the
-/// program. If a helper has raised the soft limits, `soft` are the program's limits for address
-/// space and data.
+/// Starts the runtime in a process that hosts the program in the file `path`. If `path` is `None`,
+/// a host was injected into the program. Later system calls of this thread are handled as calls of
+/// the program. `soft` are the program's soft limits, if a helper has raised the limits.
 ///
 /// # Errors
 /// The reason why the runtime can't start.
@@ -46,8 +45,8 @@ pub unsafe fn begin(settings: &OsStr, path: Option<&Path>, soft: Soft) -> Result
 }
 
 /// Creates the arena, right above the program's break if possible, so that the arena can serve
-/// `brk`. If the break is at a low address, `brk` is answered as if the break were above
-/// `PIE_BASE`, because an arena above the real break would occupy all addresses for MAP_32BIT.
+/// `brk`. Above a break at a low address, the arena would occupy all addresses for MAP_32BIT. If
+/// the break is low, `brk` is answered as if the break were above `PIE_BASE`.
 fn arena(
     settings: &Settings,
     group: Option<&GroupFile>,
@@ -57,8 +56,7 @@ fn arena(
         brk => brk,
     };
     let start = brk.next_multiple_of(CHUNK);
-    // The range is reserved first, because the C library's allocator may still be called and move
-    // the break.
+    // The range is reserved first, because the C library's allocator may still move the break.
     let is_reserved = reserve(&(brk.next_multiple_of(PAGE)..start));
     let wanted = settings.arena.unwrap_or(ARENA_MAX);
     let mut bytes = wanted.next_multiple_of(CHUNK).max(ARENA_MIN);
@@ -100,8 +98,7 @@ fn start(
     let limits = Limits::take_over(soft);
     let (arena, brk) = arena(&settings, group.as_ref())?;
     let end = arena.addresses().end;
-    // Without this page, a mapping that the kernel places behind the arena could grow from the
-    // arena's end.
+    // This page separates the arena from mappings that the kernel places behind the arena.
     reserve(&(end..end + PAGE));
     arena.weigh_process();
     let mut space = Space::new(brk, limits);

@@ -1,5 +1,5 @@
-//! The cause of a fault as the program sees it. The cause that the kernel reports is due to the
-//! protections that the runtime has set in the arena.
+//! Corrects the cause of a fault that the program sees. The kernel reports a cause that results
+//! from the runtime's protections in the arena.
 //!
 //! # Safety
 //! The `siginfo_t` lies in the frame of a signal of this thread, where the kernel wrote it.
@@ -10,10 +10,9 @@ use crate::pieces::Pieces;
 use crate::windows;
 use zmem::Arena;
 
-/// Returns the address of a fault that an absent or protected mapping caused.
+/// Returns the address of a fault, if a missing mapping or a protection caused the fault.
 pub(crate) fn address(info: *const libc::siginfo_t) -> Option<usize> {
-    // SAFETY: the structure belongs to a signal of this thread that reports a fault, so it contains
-    // an address.
+    // SAFETY: the structure describes a fault of this thread, so the structure contains an address.
     let (code, address) = unsafe { ((*info).si_code, (*info).si_addr().addr()) };
     [SEGV_MAPERR, SEGV_ACCERR].contains(&code).then_some(address)
 }

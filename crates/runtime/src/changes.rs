@@ -1,6 +1,5 @@
-//! Faults during a change of mappings by another thread (pl-25). The kernel handles a fault either
-//! before or after a change. The runtime changes a mapping in several steps, so a fault between two
-//! steps is retried.
+//! Retries faults during a change of mappings by another thread (pl-25). The runtime changes a
+//! mapping in several steps, so a fault may occur between two steps.
 
 use crate::pieces::Kind;
 use crate::policy::{FAULT_TRIES, LOCKED_TRIES};
@@ -12,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use zmem::Arena;
 
 thread_local! {
-    /// The address of the last fault that was retried, and the number of retries there.
+    /// The address of the last fault that was retried, and the number of retries at that address.
     static LAST: Cell<(usize, u32)> = const { Cell::new((0, 0)) };
 }
 
@@ -44,8 +43,9 @@ impl Changer {
         LAST.set((0, 0));
     }
 
-    /// Returns whether the thread must retry a fault that the pager has not answered, because
-    /// another thread changes mappings, or has just made the memory at `address` managed.
+    /// Returns whether this thread must retry a fault that the pager has not answered. The cause
+    /// may be another thread that changes mappings, or has just made the memory at `address`
+    /// managed.
     pub(crate) fn is_transient(&self, arena: &Arena, space: &Mutex<Space>, address: usize) -> bool {
         if self.is_another() {
             std::thread::yield_now();
@@ -60,7 +60,8 @@ impl Changer {
             Some(space) => {
                 tries < FAULT_TRIES && space.pieces.is_all(address..address + 1, Kind::Data)
             }
-            // Another thread holds the lock, or this thread holds it and would wait for itself.
+            // Another thread holds the lock, or this thread holds the lock and would wait for
+            // itself.
             None => {
                 std::thread::yield_now();
                 tries < LOCKED_TRIES

@@ -1,5 +1,5 @@
-//! The clock of the runtime's own code, and the vDSO that reads it. A program may unmap the vDSO,
-//! or disable the time stamp counter that the vDSO reads.
+//! The clock of the runtime's own code. The vDSO reads the clock. A program may unmap the vDSO, or
+//! disable the time stamp counter that the vDSO reads.
 //!
 //! ```text
 //!   Instant::now -> clock_gettime, below -> the vDSO
@@ -24,8 +24,8 @@ const CODE_PAGES: usize = 2;
 /// Whether a thread of the program has disabled the time stamp counter (PR_SET_TSC).
 static IS_COUNTER_OFF: AtomicBool = AtomicBool::new(false);
 
-/// The address of the vDSO's code, or 0. The address is stored because the auxiliary vector lies on
-/// the stack on which the host was entered, and an injected host unmaps that stack.
+/// The address of the vDSO's code, or 0. The address is stored, because an injected host unmaps the
+/// stack that contains the auxiliary vector.
 pub(crate) static CODE: AtomicUsize = AtomicUsize::new(0);
 
 /// Stores the address of the vDSO, and whether the time stamp counter was disabled before the

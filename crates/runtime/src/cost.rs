@@ -5,9 +5,9 @@
 //!           |   `signal`     |                 | timed  |                 | timed |  `signal`
 //!   signal: of any call, measured once, at the start; timed: for one call in 64
 //! ```
-//! The time in which the process evicts for other processes is not charged to a call, because it is
-//! rare and long. A part during which the thread was preempted is rare too. Unlike the time of
-//! other parts, its time is not multiplied by 64.
+//! The time in which the process evicts for other processes is not charged to a call, because these
+//! evictions are rare and long. A timed part in which the thread was preempted is an outlier. The
+//! time of an outlier is not multiplied by 64, unlike the time of other parts.
 
 use crate::policy::{BUCKETS, FAR, OUTLIERS, SIGNAL_TRIES, SPREAD, TIMED_SHARE};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 
 const SHIFT: u32 = u64::BITS - TIMED_SHARE;
 
-/// The number of parts of calls in a bucket, and the sum of their durations. Bucket n is for the
-/// parts that took at least 2^n and less than 2^(n+1) ns, and the last bucket also for longer ones.
+/// The number of parts of calls in a bucket, and the sum of their durations. Bucket n counts the
+/// parts that took at least 2^n and less than 2^(n+1) ns. The last bucket also counts longer parts.
 #[derive(Debug, Default)]
 struct Bucket {
     parts: AtomicU64,
@@ -29,8 +29,8 @@ pub(crate) struct Cost {
     calls: AtomicU64,
     timed: AtomicU64,
     buckets: [Bucket; BUCKETS],
-    /// The value `signal` of the diagram, in nanoseconds. While it is 0, before it was measured,
-    /// every call is timed.
+    /// The nanoseconds of `signal` in the module's diagram, or 0 before the measurement. While
+    /// `signal` is 0, every call is timed.
     signal: AtomicU64,
 }
 
@@ -42,13 +42,13 @@ pub(crate) struct Costs {
     pub(crate) timed: u64,
     /// The nanoseconds that the runtime spent on the timed calls.
     pub(crate) nanoseconds: u64,
-    /// The nanoseconds to enter the runtime and to return from it.
+    /// The nanoseconds that entering and leaving the runtime takes.
     pub(crate) signal: u64,
 }
 
-/// Returns the sum of the nanoseconds in `buckets`, which are pairs of a number of parts and the
-/// parts' nanoseconds. The nanoseconds of outliers are divided by 2^`TIMED_SHARE`, because one call
-/// in 2^`TIMED_SHARE` is timed.
+/// Returns the sum of the nanoseconds in `buckets`. Each bucket is a number of parts, and the sum
+/// of their nanoseconds. The nanoseconds of outliers are divided by 2^`TIMED_SHARE`, because one
+/// call in 2^`TIMED_SHARE` is timed.
 fn without_outliers(buckets: &[(u64, u64)]) -> u64 {
     let all: u64 = buckets.iter().map(|(parts, _)| parts).sum();
     let mut below = 0;
@@ -69,7 +69,7 @@ impl Cost {
         self.calls.fetch_add(1, Relaxed)
     }
 
-    /// Does the work before a call. `nth` is the number of calls before that call.
+    /// Does the work before a call. `nth` is the number of earlier calls.
     pub(crate) fn before<T>(&self, nth: u64, work: impl FnOnce() -> T) -> T {
         if !self.is_timed(nth) {
             return work();
@@ -79,8 +79,8 @@ impl Cost {
         done
     }
 
-    /// Does the work that remains after a call has returned. The work is timed if the call that was
-    /// counted last is timed. Another thread may have made that call.
+    /// Does the work after a call has returned. The work is timed if the last counted call is
+    /// timed, even if another thread made that call.
     pub(crate) fn after<T>(&self, work: impl FnOnce() -> T) -> T {
         match self.is_timed(self.calls.load(Relaxed).wrapping_sub(1)) {
             true => self.time(work),
@@ -102,8 +102,8 @@ impl Cost {
         done
     }
 
-    /// Measures `signal`: `dispatched` makes a call that does not block, and `direct` makes the
-    /// same call without dispatch. Then resets the counts.
+    /// Measures `signal`, and then resets the counts. `dispatched` makes a call that does not
+    /// block, and `direct` makes this call without dispatch.
     pub(crate) fn measure(&self, dispatched: impl Fn(), direct: impl Fn()) {
         let took = |work: &dyn Fn()| {
             let began = Instant::now();
@@ -121,7 +121,6 @@ impl Cost {
         self.begin_child();
     }
 
-    /// Resets the counts.
     pub(crate) fn begin_child(&self) {
         let counts = [&self.calls, &self.timed].into_iter();
         let buckets = self.buckets.iter().flat_map(|it| [&it.parts, &it.nanoseconds]);

@@ -1,5 +1,5 @@
-//! A process that is debugged: the process keeps all of its memory resident, and detects that its
-//! debuggers have left (pl-30).
+//! Keeps all memory of a debugged process resident, and detects that the debuggers have left
+//! (pl-30).
 
 use crate::program::Program;
 use crate::windows::around;
@@ -8,14 +8,15 @@ use std::sync::atomic::Ordering::Relaxed;
 /// Fills all blocks, and evicts nothing while the debugger that `word` identifies is attached.
 /// If another thread changes mappings, the request is deferred.
 pub(crate) fn stay(program: &Program, word: u64) {
-    // A filter of the process may refuse the later check whether the debugger has left. A child of
-    // `vfork` does not use its parent's slot.
+    // A filter of the process may refuse the later checks for debuggers. A child of `vfork` does
+    // not use its parent's slot.
     if word == 0 || program.is_confined.load(Relaxed) || program.arena.is_lent() {
         return;
     }
     let Some(member) = program.member() else { return };
     let Some(space) = program.space.try_lock() else { return stay_later(program, word) };
-    // The debugger repeats the signal. If all blocks are resident, a late signal has no effect.
+    // The debugger's process repeats the signal. If all blocks are resident, a repeated signal has
+    // no effect.
     if member.is_whole() {
         return;
     }
@@ -44,7 +45,7 @@ pub(crate) fn stay_now(program: &Program) {
     }
 }
 
-/// Makes all memory resident again after a call that executes a program has failed.
+/// Makes all memory of a debugged process resident again after `execve` has failed.
 pub(crate) fn stay_again(program: &Program) {
     program.watch.any().into_iter().for_each(|word| stay(program, word));
 }

@@ -1,5 +1,5 @@
-//! Debuggers of the group: programs that access the memory of another process of the group by
-//! ptrace or /proc/PID/mem.
+//! Debuggers: programs of the group that access the memory of another process by ptrace or
+//! /proc/PID/mem.
 //!
 //! ```text
 //!   before PTRACE_ATTACH, PTRACE_SEIZE -> a signal: the process fills all of its blocks, and then
@@ -7,8 +7,9 @@
 //!   after PTRACE_DETACH                -> a signal: no tracer, and no such file is open?
 //!   a call or a fault of the process   ->           then it evicts again
 //! ```
-//! pl-30: the debugger's reads are not intercepted, because all of the process's data are resident.
-//! The process itself finds out that the debugger has left, even if the debugger was killed.
+//! pl-30: all data of a debugged process are resident, so the debugger's reads need not be
+//! intercepted. The process itself detects that the debugger has left, even if the debugger was
+//! killed.
 
 use crate::peers::pause;
 use crate::policy::{PEER_TRIES, TRIES_OF_KEEPING, TRIES_OF_LOOK, TRIES_OF_SIGNAL};
@@ -19,8 +20,7 @@ use dispatch::{Call, Outcome, read_memory, system};
 use procgroup::{GroupMember, Kept, ProcessGroup, Request};
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Returns whether the path of a call that opens a file may be in /proc. Calls with other paths are
-/// simple (di-12).
+/// Returns whether a call may open a file in /proc. Calls that open other files are simple (di-12).
 fn may_be_of_proc(call: &Call) -> bool {
     let [first, second, ..] = call.args();
     let path = if call.number() as i64 == libc::SYS_open { first } else { second };
@@ -38,8 +38,8 @@ pub(crate) fn prepare_attach(program: &Program, number: usize, args: &[usize; 6]
     }
 }
 
-/// Handles a call that has opened the memory of another process of the group, or has detached
-/// from one.
+/// Handles a call that has opened the memory of another process of the group, or has detached from
+/// a process.
 pub(crate) fn after_debugger(program: &Program, call: &Call, outcome: Outcome) {
     let Outcome::Returned(result @ 0..) = outcome else { return };
     let [first, second, ..] = call.args();
@@ -62,7 +62,7 @@ pub(crate) fn after_debugger(program: &Program, call: &Call, outcome: Outcome) {
 
 fn peer_group(program: &Program) -> Option<&ProcessGroup> {
     // A filter may end the confined program for calls that the program does not make itself. A
-    // child of `vfork` shares this memory, so it is not handled as a debugger.
+    // child of `vfork` shares this memory, so the child is not handled as a debugger.
     let is_free = !program.is_confined.load(Relaxed) && !program.arena.is_lent();
     program.member().filter(|_| is_free).map(GroupMember::group)
 }
@@ -75,7 +75,7 @@ fn keep_peer(program: &Program, thread: u64, word: u64) {
         return;
     };
     let kept = group.kept(process as u64);
-    // While a thread has a tracer, the process keeps its memory resident.
+    // While a thread of a process has a tracer, the process keeps its memory resident.
     let has_tracer = || tracer != 0 || traced(process as u64).is_some_and(|(_, by)| by != 0);
     if kept.is_none() || is_stopped(process, process) {
         return;
@@ -116,7 +116,7 @@ fn ask_any(group: &ProcessGroup, process: usize, request: Request) {
     }
 }
 
-/// Asks the process of a thread from which a debugger has detached to evict again.
+/// Asks a process to evict again, because a debugger has detached from `thread` of that process.
 fn ask_to_look(program: &Program, thread: u64) {
     let Some(group) = peer_group(program) else { return };
     let Some((process, _)) = traced(thread) else { return };

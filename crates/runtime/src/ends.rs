@@ -1,4 +1,4 @@
-//! The system calls before which the runtime's own thread is ended (pl-13), and those that end a
+//! Ends the runtime's own thread before some system calls (pl-13). Prepares system calls that end a
 //! thread, a process or its program.
 
 use crate::debugged;
@@ -11,11 +11,11 @@ use dispatch::Call;
 use std::ffi::c_int;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Ends the runtime's own thread if a call requires that. Until the call, the caller must not
-/// evict blocks.
+/// Ends the runtime's own thread before a call that requires the thread's end. Until the call is
+/// issued, the caller must not evict blocks.
 pub(crate) fn end_thread_for(program: &Program, number: usize, args: &[usize; 6]) {
     if matches!(number as i64, libc::SYS_execve | libc::SYS_execveat) {
-        // This is the last step, because with the program's limits the kernel would refuse
+        // The limits are set last, because under the program's limits the kernel would refuse
         // mappings of the runtime.
         program.give_limits();
     }
@@ -32,8 +32,7 @@ pub(crate) fn end_thread_for(program: &Program, number: usize, args: &[usize; 6]
 }
 
 /// Prepares a call after which a filter refuses calls of the runtime. The runtime's own thread
-/// never starts again, because the filter may end the process if the process creates a
-/// thread.
+/// never starts again, because the filter may kill a process that creates a thread.
 fn confine(program: &Program) {
     let is_first = !program.is_confined.swap(true, Relaxed);
     program.is_newly_confined.fetch_or(is_first, Relaxed);
@@ -49,14 +48,15 @@ fn confine(program: &Program) {
     program.arena.end_thread();
 }
 
-/// Does the work before a call that ends its thread, the process or its program.
+/// Prepares a call that ends its thread, its process or its program.
 pub(crate) fn before_end(program: &Program, call: &mut Call) {
     let number = call.number() as i64;
     match number {
         libc::SYS_exit if program.threads.load(Relaxed) > 1 => {}
         libc::SYS_exit | libc::SYS_exit_group => report::report_end(program),
         libc::SYS_execve | libc::SYS_execveat => {
-            // The program may close its standard error before it ends, as many programs do.
+            // The warning is written before the execution, because the next program may close
+            // standard error before it ends.
             over_limit::warn_if_over_limit(program);
             report::begin_exec(program);
         }

@@ -1,4 +1,5 @@
-//! Programs that the program executes: a host is injected into them (pl-27), or runs them (pl-17).
+//! Executes programs with a host. The host is injected into the program (pl-27), or runs the
+//! program (pl-17).
 //!
 //! ```text
 //!   execve(PATH, ARGV, ENV) -> a helper; the call as it is
@@ -21,7 +22,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// The kernel's names for the program of this process. The path /proc/PID/exe has the same meaning.
+/// Paths in /proc that refer to the program of this process, besides /proc/PID/exe.
 const SELF: [&[u8]; 2] = [b"/proc/self/exe", b"/proc/thread-self/exe"];
 const PROC: &[u8; 6] = b"/proc/";
 
@@ -30,11 +31,12 @@ const PROC: &[u8; 6] = b"/proc/";
 enum Way {
     /// The call is issued unchanged.
     Plain,
-    /// The call is unchanged, because the program gets more privileges. The text states the reason.
+    /// The call is unchanged, because the program gets more privileges. The text names the cause of
+    /// these privileges.
     Raised(&'static str),
     /// A host maps the program.
     Host,
-    /// A host is injected into the program, or maps it.
+    /// A host is injected into the program, or maps the program.
     Helper,
 }
 
@@ -42,7 +44,7 @@ enum Way {
 #[derive(Debug)]
 pub(crate) struct Hosting {
     plan: Plan,
-    /// Whether hosts are injected into programs, if the kernel permits it.
+    /// Whether hosts are injected into programs, if the kernel permits the injection.
     is_injected: bool,
     pub(crate) tries: Tries,
     /// Whether this process has reported that a program with more privileges has no limit.
@@ -54,9 +56,9 @@ pub(crate) struct Hosting {
 }
 
 impl Hosting {
-    /// Creates the value that `settings` specify; `text` is the text of the settings. `path` is the
-    /// file of this process's program, if a host runs it. Returns `None` if the settings contain no
-    /// host.
+    /// Creates the value that `settings` specify; `text` is the text of the settings. If a host
+    /// runs this process's program, `path` is the program's file. Returns `None` if the settings
+    /// contain no host.
     pub(crate) fn new(settings: &Settings, text: &OsStr, path: Option<&Path>) -> Option<Self> {
         let program = path.map(|path| CString::new(path.as_os_str().as_bytes()));
         let text = CString::new(text.as_bytes()).ok()?;
@@ -74,8 +76,8 @@ impl Hosting {
         })
     }
 
-    /// Returns the path of this process's program if the string at `address` is the kernel's name
-    /// for the program. The kernel would resolve this name to the host's file.
+    /// Returns the path of this process's program if the string at `address` is a name such as
+    /// /proc/self/exe. The kernel would resolve this name to the host's file.
     pub(crate) fn own_program(&self, address: usize) -> Option<&CString> {
         let program = self.program.as_ref()?;
         let mut start = [0; PROC.len()];
@@ -88,8 +90,9 @@ impl Hosting {
         (SELF.contains(&&*path) || path == own.as_bytes()).then_some(program)
     }
 
-    /// In a call that accesses the file of this process's program by the kernel's name, replaces
-    /// the name by the file's path. Returns the result if the call requests the path itself.
+    /// If a call accesses this process's program by a name such as /proc/self/exe, replaces the
+    /// name by the path of the program's file. If the call reads the link /proc/self/exe, returns
+    /// the call's result.
     pub(crate) fn name_program(&self, call: &mut Call) -> Option<isize> {
         let mut args = call.args();
         let nth = match call.number() as i64 {
@@ -172,7 +175,8 @@ impl Hosting {
         };
         let (added, given) = room[..needed].split_at_mut(before.len());
         added.copy_from_slice(&before);
-        // If a program is executed without arguments, the kernel passes it one empty argument.
+        // If a program is executed without arguments, the kernel passes one empty argument to the
+        // program.
         given[0] = c"".as_ptr().addr();
         for (place, nth) in given.iter_mut().zip(0..count) {
             let Some([argument]) = words(list + nth * WORD) else { return };
@@ -184,14 +188,14 @@ impl Hosting {
         call.set_args(args);
     }
 
-    /// Returns whether `call` executes a host in place of the program in the original call.
+    /// Returns whether `call` executes a host instead of the program that the original call named.
     pub(crate) fn is_host(&self, call: &Call) -> bool {
         let is_host = call.args()[0] == self.plan.host.as_ptr().addr();
         call.number() as i64 == libc::SYS_execve && is_host
     }
 }
 
-/// Returns whether the list goes on at `address`. A word 0 ends a list.
+/// Returns whether a list of strings continues at `address`. A word 0 ends a list.
 fn has_word(address: usize) -> bool {
     words(address).is_some_and(|[word]| word != 0)
 }

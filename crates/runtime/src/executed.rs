@@ -14,7 +14,6 @@ use std::path::Path;
 /// The index of the word with the mount flags in a `statfs`.
 const MOUNT_FLAGS: usize = offset_of!(libc::statfs, f_frsize) / WORD + 1;
 
-/// A file that is about to be executed.
 #[derive(Debug)]
 pub(crate) struct ExecutedFile {
     file: OwnFile,
@@ -47,10 +46,10 @@ pub(crate) fn contents(path: &str) -> Vec<u8> {
 }
 
 impl ExecutedFile {
-    /// Opens the file at `path`. Returns `None` if it is not a regular file.
+    /// Opens the file at `path`. Returns `None` if the file is not a regular file.
     pub(crate) fn open(path: &Path) -> Option<Self> {
         let path = name(path)?;
-        // O_NONBLOCK: opening a pipe must not wait for its writer.
+        // With O_NONBLOCK, opening a pipe does not wait for the pipe's writer.
         let file = OwnFile::open(&path, libc::O_RDONLY | libc::O_NONBLOCK | libc::O_NOCTTY).ok()?;
         let facts = stat(libc::SYS_fstat, [file.descriptor(), 0]).ok()?;
         let is_regular = facts.st_mode & libc::S_IFMT == libc::S_IFREG;

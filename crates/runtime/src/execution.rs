@@ -10,11 +10,10 @@ use std::path::{Path, PathBuf};
 /// that `execve` closes.
 const DESCRIPTORS: [&[u8]; 2] = [b"/proc/", b"/dev/fd/"];
 
-/// A call that executes a program.
 pub(crate) struct Execution {
     /// The address of the path in the call.
     pub(crate) path_at: usize,
-    /// The path in the call. If that is /proc/self/exe, the path of this process's program.
+    /// The path in the call. For /proc/self/exe, this field is the path of this process's program.
     pub(crate) path: PathBuf,
     pub(crate) list: usize,
     pub(crate) environment: usize,
@@ -24,7 +23,7 @@ pub(crate) struct Execution {
 
 impl Execution {
     /// Parses a call that executes a program. Returns `None` for other calls. `own` is the path of
-    /// this process's program, if the call executes that program by the kernel's name.
+    /// this process's program, if the call executes that program by a name such as /proc/self/exe.
     pub(crate) fn of(call: &Call, own: Option<&CString>) -> Option<Self> {
         let args = call.args();
         let (folder, args, flags) = match call.number() as i64 {

@@ -1,5 +1,5 @@
-//! Filters of system calls (seccomp), evaluated as in the kernel: classic BPF over a call's number,
-//! architecture, instruction address and arguments.
+//! Evaluates filters of system calls (seccomp) as the kernel does. A filter is classic BPF over a
+//! call's number, architecture, instruction address and arguments.
 //!
 //! ```text
 //!   instruction, 8 bytes:  | code 16 | if true 8 | if false 8 | k 32 |
@@ -59,8 +59,7 @@ impl Filter {
         is_sound.then(|| (0..length).map(instruction).collect::<Option<_>>()).flatten().map(Filter)
     }
 
-    /// Returns the effect on a call, or `None` if the filter is invalid, so that the kernel refuses
-    /// it.
+    /// Returns the effect on a call, or `None` if the filter is invalid.
     pub(crate) fn answer(&self, number: i64, args: [usize; 6]) -> Option<Answer> {
         let mut data = [0; DATA_WORDS];
         (data[0], data[1]) = (number as u32, ARCHITECTURE);
@@ -75,8 +74,8 @@ impl Filter {
     }
 
     /// Writes the filter and its description to `into`. Instructions before the filter allow one
-    /// call: from the instruction address `at`, with this number and this first argument. Returns
-    /// the address of the description.
+    /// call, which has this number and first argument, and is made at the address `at`. Returns the
+    /// description's address.
     pub(crate) fn allowing(
         &self,
         (number, argument, at): (i64, u32, usize),

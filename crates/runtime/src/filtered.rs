@@ -22,14 +22,13 @@ use inject::has_capability;
 use std::ffi::c_int;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// The first argument of a call that sets a filter or the strict mode: for `prctl`, the one after
-/// the option; for `seccomp`, the operation.
+/// The argument by which a call sets a filter or the strict mode. For `prctl` this is the argument
+/// after the option, for `seccomp` the operation.
 const PRCTL_FILTER: usize = libc::SECCOMP_MODE_FILTER as usize;
 const SECCOMP_FILTER: usize = libc::SECCOMP_SET_MODE_FILTER as usize;
 const PRCTL_STRICT: usize = libc::SECCOMP_MODE_STRICT as usize;
 const SECCOMP_STRICT: usize = libc::SECCOMP_SET_MODE_STRICT as usize;
 
-/// A restriction of system calls.
 enum Restriction {
     Strict,
     /// The filter whose description is at this address.
@@ -66,7 +65,7 @@ impl Restriction {
     }
 
     /// Returns the effect of the restriction. If `is_confined`, the process has installed a filter
-    /// before, so it may install another filter.
+    /// before, so the process may install another filter.
     fn effect(&self, is_confined: bool) -> Effect {
         let ask = |option: c_int| system(libc::SYS_prctl, [option as usize, 0, 0, 0, 0, 0]);
         let filter = match self {

@@ -20,9 +20,8 @@ use dispatch::{Call, Outcome, Step};
 use procgroup::GroupMember;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Does periodic work before a call: measures memory outside of the arena, and evicts for other
-/// processes, because this process may block in the call. `nth` is the number of calls before
-/// this one.
+/// Does periodic work before a call, because this process may block in the call. Measures memory
+/// outside of the arena, and evicts for other processes. `nth` is the number of earlier calls.
 pub(crate) fn tend(program: &Program, nth: u64) {
     let Some(member) = program.member() else { return };
     debugged::look_for_debuggers(program);
@@ -107,8 +106,8 @@ pub(crate) fn before(program: &Program, call: &mut Call) -> Step {
             call.repeat();
         }
         if wait.is_some_and(|wait| wait.repeats.holds(&args)) {
-            // `waits` is called last, because after it this thread must not access absent
-            // memory, except on the stack of `dispatch`.
+            // `waits` is called last. After `waits`, this thread must not access absent memory,
+            // except on the stack of `dispatch`.
             program.member().into_iter().for_each(GroupMember::waits);
         }
     }

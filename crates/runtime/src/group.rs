@@ -44,8 +44,8 @@ pub(crate) fn stat(number: i64, args: [usize; 2]) -> Result<libc::stat, Failed> 
 }
 
 impl GroupFile {
-    /// Opens the group's file. Returns `None` if the file can't be opened, so that this process
-    /// does not share the group's limit.
+    /// Opens the group's file. Returns `None` if the file can't be opened. This process then does
+    /// not share the group's limit.
     pub(crate) fn open(name: GroupName) -> Option<Self> {
         let own = Self::map(name.number, name.inode);
         let group = own.or_else(|| Self::of_parent(name))?;
@@ -62,8 +62,8 @@ impl GroupFile {
         if group.is_some() {
             let (as_it_is, number) = (libc::F_DUPFD as usize, name.number);
             let high = system(libc::SYS_fcntl, [low.descriptor(), as_it_is, number, 0, 0, 0]);
-            // If the number is not free, the duplicate is closed: executed programs look for the
-            // file only at that number.
+            // If the number is not free, the duplicate is closed, because executed programs look
+            // for the file only at that number.
             let other = high.ok().filter(|high| *high != number);
             other.inspect(|high| _ = system(libc::SYS_close, [*high, 0, 0, 0, 0, 0]));
         }
@@ -95,7 +95,7 @@ impl GroupFile {
         self.number as i32
     }
 
-    /// Handles a call that would close the descriptor, or set close-on-exec for it.
+    /// Handles a call that would close the group's descriptor, or set its close-on-exec flag.
     pub(crate) fn answer(&self, number: usize, args: [usize; 6]) -> Option<isize> {
         let is = |arg: usize| arg as u32 as usize == self.number;
         match number as i64 {
@@ -108,7 +108,8 @@ impl GroupFile {
         }
     }
 
-    /// If the range contains the descriptor, closes the descriptors below and above it.
+    /// If a range of descriptors contains the group's descriptor, closes only the other descriptors
+    /// of the range.
     fn close_around(&self, args: [usize; 6]) -> Option<isize> {
         let (first, last) = (args[0] as u32 as usize, args[1] as u32 as usize);
         if !(first..=last).contains(&self.number) {

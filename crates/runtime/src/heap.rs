@@ -3,11 +3,11 @@
 //!
 //! Each large allocation has a separate mapping, so only its written pages use memory. Examples of
 //! large allocations are the contexts of codecs, which most processes never use. The allocator
-//! dlmalloc would write zeros to all pages of such an allocation.
+//! dlmalloc would write zeros to all pages of a large allocation.
 //!
 //! # Safety
-//! dlmalloc allocates from memory that this file has mapped, under a lock. The layout determines
-//! whether an allocation is large, both when it is allocated and when it is freed.
+//! dlmalloc allocates from memory that this file has mapped, under a lock. An allocation has one
+//! layout, which determines whether the allocation is large.
 #![allow(unsafe_code)]
 
 use crate::policy::{GRAIN, LARGE};
@@ -18,7 +18,6 @@ use std::alloc::{GlobalAlloc, Layout};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// The heap of the runtime.
 pub(crate) struct Heap(Mutex<Dlmalloc<Mappings>>);
 
 #[cfg_attr(not(test), global_allocator)]
@@ -33,7 +32,7 @@ pub(crate) fn mapped() -> usize {
 
 impl Heap {
     /// Locks the heap before a fork, or unlocks it after the fork. The heap is locked last, because
-    /// threads that hold the other locks allocate memory.
+    /// a thread may allocate memory while it holds another lock.
     pub(crate) fn at_fork(&self, step: page::fork::Step) {
         self.0.at_fork(step);
     }
@@ -53,7 +52,7 @@ fn map(bytes: usize) -> *mut u8 {
 /// Unmaps memory. Returns whether the kernel unmapped it.
 ///
 /// # Safety
-/// [`map`] has returned the memory, or memory that contains it, and no code uses it any more.
+/// The memory is a part of memory that [`map`] has returned, and no code uses the memory any more.
 unsafe fn unmap(start: *mut u8, bytes: usize) -> bool {
     let is_freed = system(libc::SYS_munmap, [start.addr(), bytes, 0, 0, 0, 0]).is_ok();
     if is_freed {

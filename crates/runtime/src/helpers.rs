@@ -9,7 +9,7 @@
 use crate::pins::{HELPER, Note};
 use inject::Helper;
 
-/// Stores the helper of a call in its note.
+/// Stores the helper of a call in the call's note.
 pub(crate) fn keep(note: &mut Note, helper: Option<Helper<'_>>) {
     note[HELPER] = helper.map_or(0, Helper::into_word);
 }

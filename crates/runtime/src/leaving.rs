@@ -10,8 +10,8 @@ use crate::traced;
 use dispatch::{Failed, system};
 use std::ops::Range;
 
-/// Prepares this process to continue without the runtime. A child of `vfork` must not change the
-/// address space, because its parent uses it too.
+/// Prepares this process to continue without the runtime. A child of `vfork` must not modify its
+/// mappings, because the child shares them with its parent.
 pub(crate) fn hand_over(program: &Program) -> Result<(), Failed> {
     program.space.lock().leave_executable(&program.arena);
     dispatch::release_all_code();

@@ -1,6 +1,7 @@
-//! Memory that children of a fork do not inherit (MADV_DONTFORK). Such memory is managed like other
-//! memory, and a child frees it before the child's program continues. MADV_DONTFORK is not passed
-//! to the kernel, because the kernel would then place mappings in the holes of the child's arena.
+//! Memory that children of a fork do not inherit (MADV_DONTFORK). The runtime manages this memory
+//! like other memory. A child frees its copy of the memory before the child's program continues.
+//! MADV_DONTFORK is not passed to the kernel, because the kernel could place mappings in the
+//! resulting gaps of the child's arena.
 
 use crate::pieces::Kind;
 use crate::space::Space;

@@ -20,15 +20,14 @@ const INFINITE: u64 = u64::MAX;
 /// A soft limit and a hard limit, in bytes.
 type Limit = [u64; 2];
 
-/// The program's limits for address space and data.
 #[derive(Debug)]
 pub(crate) struct Limits {
     space: Limit,
     data: Limit,
 }
 
-/// Sets a limit of this process in the kernel to `new`, and writes the previous limit to `old`, if
-/// these are given. Returns whether the kernel accepted the call.
+/// Sets a limit of this process in the kernel to `new`, if given. Writes the previous limit to
+/// `old`, if given. Returns whether the kernel accepted the call.
 fn kernel(resource: u32, new: Option<&Limit>, old: Option<&mut Limit>) -> bool {
     let new = new.map_or(0, |new| new.as_ptr().addr());
     let old = old.map_or(0, |old| old.as_mut_ptr().addr());
@@ -76,8 +75,8 @@ impl Limits {
         }
     }
 
-    /// Sets each soft limit in the kernel to `of(program's soft limit, kernel's limit)`, unless the
-    /// program's limit is infinite.
+    /// Sets each soft limit in the kernel to `of(program's soft limit, kernel's limit)`. If the
+    /// program's limit is infinite, the kernel's limit stays unchanged.
     fn set(&self, of: fn(u64, Limit) -> u64) {
         let limits = [(libc::RLIMIT_AS, self.space[0]), (libc::RLIMIT_DATA, self.data[0])];
         for (resource, soft) in limits.into_iter().filter(|(_, soft)| *soft != INFINITE) {
@@ -88,7 +87,6 @@ impl Limits {
         }
     }
 
-    /// Returns whether both soft limits are infinite.
     pub(crate) fn is_infinite(&self) -> bool {
         (self.space[0], self.data[0]) == (INFINITE, INFINITE)
     }

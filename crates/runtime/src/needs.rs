@@ -1,5 +1,5 @@
-//! The system calls that the runtime needs, and the effect of a filter that refuses some of them
-//! (pl-28).
+//! The system calls that the runtime needs, and the effect of a filter that refuses some of these
+//! calls (pl-28).
 
 use crate::filter::Answer::{self, Other};
 use crate::filter::Filter;
@@ -15,7 +15,7 @@ use std::ffi::c_int;
 
 /// The size of a signal mask in bytes.
 const MASK_BYTES: usize = size_of::<u64>();
-/// Values of `madvise` for blocks. The kernel may refuse them.
+/// `madvise` values for blocks. Calls with these values may fail.
 const HINTS: [c_int; 4] =
     [libc::MADV_COLD, libc::MADV_POPULATE_WRITE, libc::MADV_HUGEPAGE, libc::MADV_NOHUGEPAGE];
 /// The options of `prctl` that a host needs.
@@ -37,8 +37,8 @@ const OF_REPORTS: [(i64, [usize; 6]); 3] = [
     (libc::SYS_close, [0; 6]),
 ];
 const APPENDED: usize = (libc::O_WRONLY | libc::O_APPEND | libc::O_CLOEXEC) as usize;
-/// Calls, with their arguments, that may fail because the runtime has an alternative: a query of
-/// mappings (PROCMAP_QUERY), and the permission of a tracer.
+/// Calls for which the runtime has an alternative, with their arguments. The calls query mappings
+/// (PROCMAP_QUERY), and permit a tracer.
 const OTHERS: [(i64, [usize; 6]); 2] = [
     (libc::SYS_ioctl, [0, 0xc068_6611, 0, 0, 0, 0]),
     (libc::SYS_prctl, [libc::PR_SET_PTRACER as usize, 1, 0, 0, 0, 0]),
@@ -85,8 +85,8 @@ impl Effect {
     }
 }
 
-/// Returns calls with arguments that filters check. These calls map a host, write the host's stubs,
-/// and create and prepare a thread of the runtime and a helper.
+/// Returns calls with arguments that filters check. The calls map a host and write its stubs. Other
+/// calls create and prepare a helper, and a thread of the runtime.
 fn of_hosts() -> Vec<(i64, [usize; 6])> {
     let code = (PROT_READ | PROT_EXEC) as usize;
     let mapped = [

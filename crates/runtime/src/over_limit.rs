@@ -1,5 +1,5 @@
-//! The message that a limit can't be kept. The message contains the process that holds the most
-//! memory that can't be evicted, and the kinds of this process's memory.
+//! Writes the message that a limit can't be kept. The message names the process with the most
+//! memory that can't be evicted, and lists the kinds of that process's memory.
 
 use crate::executed::contents;
 use crate::pieces::Pieces;
@@ -52,8 +52,8 @@ pub(crate) fn warn_if_over_limit(program: &Program) {
         write!(text, "Process {} ({name}) holds {} KiB of it", over_limit.process, most >> 10);
     if let Some(holdings) = holdings {
         let maps = contents("/proc/self/smaps");
-        // If the fault occurred during a mapping call of this thread, this thread already holds
-        // the lock.
+        // If the fault occurred while this thread changed mappings, this thread already holds the
+        // lock.
         let space = program.space.try_lock();
         let unmanaged = space.map(|space| unmanaged(&maps, &space, &program.arena));
         text += &kinds(&holdings, &unmanaged.unwrap_or_default());
@@ -62,8 +62,8 @@ pub(crate) fn warn_if_over_limit(program: &Program) {
     say(&text);
 }
 
-/// At the end of a group's first process, reports that the processes exceeded the limit for a time,
-/// unless it was reported that the limit can't be kept.
+/// When a group's first process ends, reports that the processes exceeded the limit for a time.
+/// Writes nothing if the message that the limit can't be kept was written.
 pub(crate) fn warn_if_exceeded(program: &Program) {
     let may_say = || program.may_say();
     let Some(exceeded) = program.member().and_then(|member| Exceeded::take(member, may_say)) else {
@@ -81,9 +81,8 @@ pub(crate) fn warn_if_exceeded(program: &Program) {
     ));
 }
 
-/// Returns a text with the kinds of memory that a process holds, the largest first, without kinds
-/// below 1 KiB. Their sum is the sum of `holdings`; `unmanaged` only divides two of the kinds
-/// further.
+/// Returns a text with the kinds and amounts of memory that a process holds, the largest first.
+/// Kinds below 1 KiB are omitted. `unmanaged` only divides two kinds of `holdings` further.
 fn kinds(holdings: &Holdings, unmanaged: &Unmanaged) -> String {
     let Holdings { mut pinned, unmanaged: mut other, .. } = *holdings;
     let take = |wanted: u64, from: &mut u64| {

@@ -2,11 +2,11 @@
 //! the program have no record of this thread. A system call of the runtime creates the thread,
 //! which runs in a `Room` with all signals blocked.
 //!
-//! pl-12: the thread calls only functions of the C library whose thread-local storage may be zeros.
-//! Only the host's own storage is initialised from its file, as in any thread (pl-10). The thread's
-//! system calls are not dispatched, and the thread accesses no memory of the program. pl-13: there
-//! is at most one such thread. The next thread begins only after the kernel has reported that the
-//! last thread no longer uses the room.
+//! pl-12: the thread calls only functions of the C library that work with zeroed thread-local
+//! storage. Only the host's own storage is initialised from the host's file, as on any thread
+//! (pl-10). The thread's system calls are not dispatched, and the thread accesses no memory of the
+//! program. pl-13: a process has at most one compressor thread. The next thread begins only after
+//! the kernel has reported that the last thread no longer uses the room.
 //!
 //! # Safety
 //! The room stays mapped. The thread that changes `is_there` from 0 owns the room until the kernel
@@ -36,10 +36,10 @@ pub(crate) const FLAGS: c_int = CLONE_VM
     | CLONE_PARENT_SETTID
     | CLONE_CHILD_CLEARTID;
 
-/// The function that the thread runs. It is boxed twice, so that its address fits into one word.
+/// The function that the thread runs. The function is boxed twice, so that its address fits into
+/// one word.
 type Run = Box<dyn FnOnce() + Send>;
 
-/// The compressor thread of this process.
 pub(crate) static OWN_THREAD: OwnThread =
     OwnThread { room: OnceLock::new(), is_there: AtomicU32::new(0), last: AtomicU32::new(0) };
 
@@ -49,7 +49,7 @@ pub(crate) struct OwnThread {
     room: OnceLock<Room>,
     /// The thread's ID until the kernel has released it, then 0.
     is_there: AtomicU32,
-    /// The ID of the last thread.
+    /// The ID of the compressor thread that was created last.
     last: AtomicU32,
 }
 
@@ -60,7 +60,7 @@ impl OwnThread {
         zmem::processors() > 1
     }
 
-    /// Resets the state in a child of a fork, which has no such thread.
+    /// Resets the state in a child of a fork, which has no compressor thread.
     pub(crate) fn begin_child(&self) {
         self.is_there.store(0, SeqCst);
         self.last.store(0, SeqCst);

@@ -1,6 +1,6 @@
 //! Transfers between the memories of two processes (`process_vm_readv`, `process_vm_writev`), as
-//! used by libraries for parallel programs. The other process first fills the blocks that are
-//! transferred.
+//! made by libraries for parallel programs. The process whose memory is accessed first fills the
+//! transferred blocks.
 //!
 //! ```text
 //!   the call stops at address A of process P -> a signal to P: A -> P fills 256 KiB from A on
@@ -63,7 +63,7 @@ impl Parts {
     }
 }
 
-/// Completes a transfer that stopped at an absent page of another process of the group.
+/// Completes a transfer that stopped because a page of another process of the group is absent.
 pub(crate) fn complete_transfer(program: &Program, call: &Call, outcome: Outcome) -> Outcome {
     match outcome {
         Outcome::Returned(result)
@@ -77,8 +77,7 @@ pub(crate) fn complete_transfer(program: &Program, call: &Call, outcome: Outcome
     }
 }
 
-/// If the call is a transfer, waits until the other process of the group has agreed to fill no
-/// block in place.
+/// If a call is a transfer, waits until the other process has agreed to fill no block in place.
 pub(crate) fn greet_peer(program: &Program, number: usize, args: &[usize; 6]) {
     // A filter may end the program for calls that the program does not make itself.
     let is_free = is_transfer(number) && !program.is_confined.load(Relaxed);
@@ -97,8 +96,8 @@ pub(crate) fn greet_peer(program: &Program, number: usize, args: &[usize; 6]) {
     }
 }
 
-/// Handles a signal from another process of the group. If `may_act` is false, the thread runs code
-/// of the runtime, and most requests are deferred.
+/// Handles a signal from another process of the group. If `may_act` is false, the signal has
+/// interrupted code of the runtime, and most requests are deferred.
 pub(crate) fn do_request(program: &Program, request: Request, may_act: bool) {
     match request {
         Request::Memory(address) if !may_act => program.asked.store(address.max(1), Relaxed),

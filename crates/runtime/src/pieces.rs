@@ -8,7 +8,7 @@ use std::ops::Range;
 pub(crate) enum Kind {
     /// Private, anonymous, readable and writable.
     Data,
-    /// Private, anonymous, and always PROT_NONE since it was mapped: it has no contents.
+    /// Private, anonymous, and PROT_NONE since its creation, so the memory has no contents.
     Reserved,
     /// Private and anonymous, with a protection other than that of `Data`.
     OtherProtection,

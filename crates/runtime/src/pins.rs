@@ -4,12 +4,12 @@
 //! ```text
 //!   note:  | list, or 0 | ranges and flags | start, end | start, end | start, end | helper |
 //! ```
-//! pl-2: the ranges that are pinned for a call are stored in its note, and are unpinned once when
-//! the call has ended. Ranges that do not fit into the note are in a list on the runtime's heap.
+//! pl-2: the note of a call contains the ranges that are pinned for the call. The ranges are
+//! unpinned once, when the call has ended. Ranges that do not fit into the note are in a list on
+//! the runtime's heap.
 //!
 //! # Safety
-//! The list's address is the address of a box, which is freed when the address is removed from the
-//! note.
+//! The list is a box, which is freed when its address is removed from the note.
 #![allow(unsafe_code)]
 
 use crate::policy::UNKNOWN_BYTES;
@@ -19,7 +19,7 @@ use dispatch::NOTE_WORDS;
 use std::ops::Range;
 use zmem::Arena;
 
-/// The index of the word in a note that identifies a helper (pl-27), or is 0.
+/// The index of a note's word that identifies a helper (pl-27), or is 0.
 pub(crate) const HELPER: usize = NOTE_WORDS - 1;
 /// The number of ranges that fit into a note.
 const INLINE: usize = (HELPER - 2) / 2;
@@ -31,7 +31,7 @@ const IN_ARENA: u64 = 1 << 33;
 /// The data that are stored for a call while it is issued.
 pub(crate) type Note = [u64; NOTE_WORDS];
 
-/// The program's memory, which is read after `found` has made it resident.
+/// Reads the program's memory after `found` has made the memory resident.
 struct ProgramMemory;
 
 impl Memory for ProgramMemory {
@@ -94,8 +94,8 @@ pub(crate) fn release(arena: &Arena, note: &mut Note) -> usize {
 }
 
 /// Returns whether the runtime reissues a call that failed with EFAULT. The runtime reissues a call
-/// once, and only if the call accesses memory of the arena. Any other call would fail again, and a
-/// receive would lose a second datagram.
+/// once, and only if the call accesses memory of the arena. A call without memory of the arena
+/// would fail again, and a repeated receive would lose a second datagram.
 pub(crate) fn retry(note: &mut Note) -> bool {
     let is_first = note[1] & (RETRIED | IN_ARENA) == IN_ARENA;
     note[1] |= RETRIED;

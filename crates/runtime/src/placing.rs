@@ -4,7 +4,7 @@
 //!   | break ... --> |            <-- ... data | library | free | library | free: 24 MiB |
 //!                                             |<----------- an eighth of it ----------->|
 //! ```
-//! pl-3: data are placed below the part for libraries until the rest of the arena is full.
+//! pl-3: data are placed in the part for libraries only if the other part of the arena is full.
 
 use crate::policy::{ABOVE_LIBRARY, CHUNK, LIBRARIES_SHARE};
 use crate::space::Space;
@@ -27,8 +27,8 @@ pub(crate) fn find(space: &Space, arena: &Arena, bytes: usize) -> Option<usize> 
     find(libraries(&of).start).or_else(|| find(of.end))
 }
 
-/// Returns the start of free addresses in an added window: those that the program has
-/// requested, or any if the program has requested none.
+/// Returns the start of free addresses in an added window. If the program has requested addresses,
+/// only the requested addresses are considered.
 pub(crate) fn find_in_windows(
     space: &Space,
     arena: &Arena,
@@ -38,8 +38,8 @@ pub(crate) fn find_in_windows(
     let alike = |window: &Range<usize>| arena.is_executable(window.start) == is_executable;
     let mut windows = arena.windows().skip(1).filter(alike);
     match wanted.start {
-        // A program may later map memory at addresses that it requested before, so only windows
-        // at addresses that the kernel chose are used.
+        // Only windows at addresses that the kernel chose are used, because a program may later map
+        // its own addresses again.
         0 => windows
             .filter(|window| space.chosen.is_full(window.clone()))
             .find_map(|window| space.pieces.find(window, wanted.len(), arena.block())),

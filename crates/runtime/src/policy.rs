@@ -4,19 +4,18 @@
 
 /// The minimum size of an arena in bytes.
 pub(crate) const ARENA_MIN: usize = 64 << 20;
-/// The maximum size of an arena in bytes. It is limited because each block takes a word.
+/// The maximum size of an arena in bytes. The size is limited, because each block takes a word.
 pub(crate) const ARENA_MAX: usize = 32 << 30;
 /// If the limit on the number of mappings makes blocks larger than `UNIT_MAX`, the arena is halved
-/// repeatedly, because mappings of programs are often no larger than such a block. The arena's size
-/// stays at least `LIMITS` times the limit.
+/// repeatedly. A larger block would often be larger than a mapping of the program. The arena's size
+/// stays at least `LIMITS` times the memory limit.
 pub(crate) const UNIT_MAX: usize = 16 << 10;
 pub(crate) const LIMITS: usize = 4;
 /// The arena is not halved to less than this number of bytes.
 pub(crate) const ARENA_LEAST: usize = 256 << 20;
 /// 1/`ROOM_SHARE` of the arena's size is reserved for windows (pl-24).
 pub(crate) const ROOM_SHARE: usize = 4;
-/// The alignment of the arena, and of mappings of at least this size, so that they consist of whole
-/// chunks.
+/// The alignment in bytes of the arena, and of mappings of at least this size.
 pub(crate) const CHUNK: usize = 2 << 20;
 /// The part for libraries, at the arena's end, is 1/`LIBRARIES_SHARE` of the arena.
 pub(crate) const LIBRARIES_SHARE: usize = 8;
@@ -33,13 +32,13 @@ pub(crate) const RESERVED_SHARE: (usize, usize) = (3, 4);
 /// The minimum size in bytes of a read-only shared mapping that is recorded. Most smaller mappings
 /// are files of the C library.
 pub(crate) const SHARED_MIN: usize = 1 << 20;
-/// The number of bytes that are copied in one step. If the old addresses lie in one window, each
-/// step frees them.
+/// The number of bytes that `mremap` copies in one step. If the old addresses lie in one window,
+/// each step frees the addresses from which it has copied.
 pub(crate) const MOVE_STEP: usize = 1 << 20;
 
-/// If the break is below this address, the program is not position-independent: such a program is
-/// linked for the lowest 2 GiB, and the kernel places its break at most 1 GiB above it. The break
-/// of any other program lies high above this address.
+/// If the break is below this address, the program is not position-independent. A program of this
+/// type is linked for the lowest 2 GiB, and its break is at most 1 GiB higher. The break of a
+/// position-independent program lies far above this address.
 pub(crate) const LOW_END: usize = 1 << 32;
 
 // Calls and their memory
@@ -70,7 +69,7 @@ pub(crate) const LOCKED_TRIES: u32 = 10_000;
 /// The number of consecutive interrupted calls of a thread after which the thread starts no helper.
 pub(crate) const EXEC_TRIES: u32 = 8;
 /// The number of slots for threads whose calls are interrupted. Few threads of a process execute
-/// programs, and a shared slot only delays the end of the tries.
+/// programs. Two threads that share a slot may make more tries.
 pub(crate) const EXEC_SLOTS: usize = 16;
 /// The maximum number of checks whether the kernel has released a thread that is ending.
 pub(crate) const END_LOOKS: usize = 10_000;
@@ -79,23 +78,25 @@ pub(crate) const END_LOOKS: usize = 10_000;
 
 /// The number of bytes that a process fills for each request of another process.
 pub(crate) const BROUGHT: usize = 256 << 10;
-/// The pause between two tries. The signal is sent again after every `TRIES_OF_SIGNAL` tries,
-/// because the other process may have been unable to handle the previous signal.
+/// The pause between two tries of a request to another process. The signal is sent again after
+/// every `TRIES_OF_SIGNAL` tries, because the other process may not have handled the previous
+/// signal.
 pub(crate) static PEER_PAUSE: libc::timespec = libc::timespec { tv_sec: 0, tv_nsec: 50_000 };
 pub(crate) const TRIES_OF_SIGNAL: usize = 40;
-/// The maximum number of tries, which take a quarter of a second.
+/// The maximum number of tries of a request to another process. All tries together take a quarter
+/// of a second.
 pub(crate) const PEER_TRIES: usize = 5000;
-/// The maximum number of tries while the other process fills its blocks. These tries take one or
-/// two minutes.
+/// The maximum number of tries of a request while the other process fills its blocks. All tries
+/// together take one or two minutes.
 pub(crate) const TRIES_OF_KEEPING: usize = 1 << 20;
-/// The maximum number of tries after a debugger has detached from a process. If all tries fail,
-/// that process itself detects later that the debugger has left.
+/// The maximum number of tries to notify a process that a debugger has detached. If all tries fail,
+/// the process itself detects later that the debugger has left.
 pub(crate) const TRIES_OF_LOOK: usize = 10 * TRIES_OF_SIGNAL;
-/// The time in milliseconds within which a debugger must attach, which is also the time between two
-/// checks whether debuggers have left.
+/// The number of milliseconds within which a debugger must attach, and the time between two checks
+/// for debuggers.
 pub(crate) const LOOK_TIME: u64 = 1000;
-/// The process that holds the most memory should write the message. Another process leaves the
-/// message to it in this number of checks, and then writes the message itself.
+/// The process that holds the most memory should write the message that the limit can't be kept.
+/// Any other process writes the message only after this number of checks.
 pub(crate) const LEFT_MAX: u32 = 64;
 
 // The heap and measurements
@@ -106,12 +107,13 @@ pub(crate) const GRAIN: usize = 1 << 20;
 pub(crate) const LARGE: usize = 16 << 10;
 /// The number of measurements of `signal`, of which the minimum is used.
 pub(crate) const SIGNAL_TRIES: usize = 4;
-/// One call in 2^6 is timed. Multiples of `SPREAD`, which is 2^64 divided by the golden ratio, are
-/// distributed evenly over all numbers, so every pattern of a program's calls is sampled evenly.
+/// One call in 2^6 is timed. `SPREAD` is 2^64 divided by the golden ratio. The multiples of
+/// `SPREAD` are distributed evenly over all numbers, so every pattern of a program's calls is
+/// sampled evenly.
 pub(crate) const TIMED_SHARE: u32 = 6;
 pub(crate) const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
-/// The number of buckets for the times of parts: the last one begins at two seconds (2^31 ns),
-/// which only parts of stopped threads take.
+/// The number of buckets for the times of parts of calls. The last bucket begins at two seconds
+/// (2^31 ns). Only parts of stopped threads take that long.
 pub(crate) const BUCKETS: usize = 32;
 /// Parts that took at least 2^`FAR` times the median are outliers if their number is below
 /// `OUTLIERS`.

@@ -33,12 +33,12 @@ pub(crate) struct Program {
     pub(crate) is_child_confined: AtomicBool,
     /// Whether the call that confines the process is still in progress.
     pub(crate) is_newly_confined: AtomicBool,
-    /// Whether reports are suppressed, because a filter may end the process for them.
+    /// Whether reports are suppressed, because a filter may end a process that writes them.
     pub(crate) is_silent: AtomicBool,
     /// The address in a deferred request of another process, or 0: see `peers`.
     pub(crate) asked: AtomicUsize,
-    /// The number of bytes of [`opened_bytes`](mappings::opened_bytes) since they last caused a
-    /// measurement of the process's memory.
+    /// The sum of [`opened_bytes`](mappings::opened_bytes) since this sum last caused a measurement
+    /// of the process's memory.
     pub(crate) opened: AtomicUsize,
     pub(crate) watch: Watch,
     /// Whether all memory was made plain, because this process or a child of `vfork` leaves the
@@ -108,7 +108,7 @@ impl Program {
     }
 
     /// Before a program is executed, sets the limits of this process's program in the kernel. Does
-    /// nothing in a confined process, because a filter may end the program for such a call.
+    /// nothing in a confined process, because a filter may end the program for the call.
     pub(crate) fn give_limits(&self) {
         if !self.is_confined.load(Relaxed) {
             self.space.lock().limits.apply();

@@ -1,5 +1,5 @@
-//! The figures and messages of a process: a line of JSON at its end, a snapshot for `uzram stat`
-//! while it runs, and warnings.
+//! Reports figures and warnings of a process. The figures are a line of JSON when the process ends,
+//! and a snapshot for `uzram stat` while the process runs.
 
 use crate::cost::Costs;
 use crate::executed::contents;
@@ -96,7 +96,6 @@ pub(crate) fn show(program: &Program) {
     program.member().into_iter().for_each(|member| member.show(&figures(program)));
 }
 
-/// Publishes the figures if the next publication is due.
 pub(crate) fn show_now_and_then(program: &Program) {
     if let Some(member) = program.member().filter(|member| member.is_show_due()) {
         show(program);

@@ -22,7 +22,7 @@ pub(crate) struct Settings {
     pub(crate) stats: Option<Vec<u8>>,
     /// Whether programs that this program executes run without a host.
     pub(crate) is_first_only: bool,
-    /// Whether hosts are injected into executed programs, if the kernel permits it.
+    /// Whether hosts are injected into executed programs, if the kernel permits the injection.
     pub(crate) is_injected: bool,
     /// The file that the processes of the group share.
     pub(crate) group: Option<GroupName>,
@@ -39,7 +39,6 @@ pub(crate) struct GroupName {
     pub(crate) inode: usize,
 }
 
-/// The version of this host.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// If the settings contain a version, checks that it is the version of this host. A command of
@@ -64,7 +63,7 @@ impl Settings {
     /// Parses the settings.
     ///
     /// # Errors
-    /// A message about the part of the settings that is not valid.
+    /// A message about the invalid part of the settings.
     pub(crate) fn parse(text: &OsStr) -> Result<Self, String> {
         let mut options = Options::default();
         let mut found = Settings {

@@ -1,5 +1,5 @@
-//! Calls that sleep for a relative time (`nanosleep`). If a signal for the runtime interrupts such
-//! a call, the call is issued again for the remaining time.
+//! Calls that sleep for a relative time (`nanosleep`). If a signal for the runtime interrupts the
+//! sleep, the call is issued again for the remaining time.
 //!
 //! ```text
 //!   nanosleep(TIME, LEFT) -> nanosleep(room, room): | seconds, nanoseconds | end |
@@ -16,8 +16,8 @@ use std::time::Duration;
 const CLOCKS: [i32; 4] =
     [libc::CLOCK_REALTIME, libc::CLOCK_MONOTONIC, libc::CLOCK_BOOTTIME, libc::CLOCK_TAI];
 
-/// Returns the index of the argument that is the address of the time to sleep. The next argument is
-/// the address for the remaining time.
+/// Returns the index of the argument that points to the time to sleep. The next argument points to
+/// the remaining time.
 fn time_at(call: &Call) -> Option<usize> {
     let args = call.args();
     match call.number() as i64 {
@@ -32,7 +32,7 @@ fn time_at(call: &Call) -> Option<usize> {
     }
 }
 
-/// Returns the index of the time's argument, if the call's time is stored in its room.
+/// Returns the index of the argument for the time, if the call's room contains that time.
 fn kept_at(call: &mut Call) -> Option<usize> {
     let room = call.room().as_ptr().addr();
     time_at(call).filter(|nth| call.args()[*nth] == room)

@@ -1,4 +1,4 @@
-//! The program's mappings in the arena, in pages, and the resulting use of the arena's blocks.
+//! The program's mappings in the arena, and the resulting use of blocks.
 //!
 //! ```text
 //!   pages   | Data Data Data Data | Data  -    -    -  | Reserved ...     | OtherProtection ... |
@@ -31,10 +31,10 @@ pub(crate) struct Space {
     /// The stacks of threads, which lie outside of the arena. Parts of a stack may have been
     /// unmapped.
     pub(crate) stacks: Pieces<()>,
-    /// The addresses of windows, if the kernel and not the program chose these addresses.
+    /// The windows whose addresses were chosen by the kernel, not by the program.
     pub(crate) chosen: Pieces<()>,
-    /// For mappings with a window, the parts outside of the window, with the kind that they had
-    /// when they were mapped.
+    /// The parts of mappings that lie outside of the mapping's window, with the kinds that the
+    /// parts had when they were mapped.
     pub(crate) edges: Pieces<Kind>,
     /// Whether the kernel may refuse executable memory. If so, no executable memory is managed.
     pub(crate) is_exec_refused: bool,
@@ -73,7 +73,7 @@ pub(crate) fn reserve(range: &Range<usize>) -> bool {
 }
 
 impl Space {
-    /// Returns the parts of the windows with private data.
+    /// Returns the parts of the windows that contain private data.
     pub(crate) fn data(&self, arena: &Arena) -> Vec<Range<usize>> {
         let parts = arena.windows().flat_map(|window| self.pieces.parts(window));
         parts.filter(|(_, kind)| *kind == Some(Kind::Data)).map(|(part, _)| part).collect()
@@ -87,7 +87,7 @@ impl Space {
     }
 
     /// Replaces the contents of a range by private anonymous memory of the kind `Data` or
-    /// `Reserved`, or unmaps them. Children of a fork inherit the new memory.
+    /// `Reserved`, or unmaps the range. Children of a fork inherit the new memory.
     ///
     /// # Errors
     /// ENOMEM
@@ -122,7 +122,8 @@ impl Space {
             uses::make_plain(&self.pieces, arena, &edge)?;
             map_over(&edge, prot)?;
         }
-        // SAFETY: the program has requested the change, so it no longer needs the old contents.
+        // SAFETY: the program has requested the change, so the program no longer needs the old
+        // contents.
         unsafe {
             arena.set_use(inner.clone(), Use::Free).map_err(refused)?;
             if to == Use::Managed {
@@ -133,8 +134,8 @@ impl Space {
         edges(&range, &inner).try_for_each(|edge| uses::settle(&self.pieces, arena, &edge))
     }
 
-    /// Returns the protection of managed memory at an address, or `None` if no memory may be
-    /// managed there.
+    /// Returns the protection of managed memory at an address, or `None` if memory at this address
+    /// may not be managed.
     pub(crate) fn data_at(&self, arena: &Arena, address: usize) -> Option<i32> {
         let prot = data_at(arena, address);
         (!self.is_exec_refused || prot & libc::PROT_EXEC == 0).then_some(prot)
@@ -150,8 +151,8 @@ impl Space {
         is_one
     }
 
-    /// Makes executable memory plain before a filter or a setting of the program may cause the
-    /// kernel to refuse the memory's protection.
+    /// Makes executable memory plain, because a filter or an option of the program may soon let the
+    /// kernel refuse executable memory.
     pub(crate) fn leave_executable(&mut self, arena: &Arena) {
         self.is_exec_refused = true;
         for window in arena.windows().filter(|window| arena.is_executable(window.start)) {

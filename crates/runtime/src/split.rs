@@ -1,4 +1,4 @@
-//! Large reads and writes of files. The kernel needs all memory of a call at once, so a call whose
+//! Large reads and writes of files. The kernel needs all memory of a call at once. A call whose
 //! buffer is a large part of the limit is issued in parts (pl-29).
 //!
 //! ```text
@@ -13,8 +13,8 @@ use crate::program::Program;
 use dispatch::{Call, Step, system};
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Makes a large read or write of a regular file in parts. Returns the step, or `None` for
-/// other calls. Signals are delivered afterwards, as for files on a disk. For files on FUSE,
+/// Makes a large read or write of a regular file in parts. Returns the step, or `None` for other
+/// calls. Signals are delivered after the last part, as for files on a disk. For a file on FUSE,
 /// the kernel would let a signal interrupt the call.
 pub(crate) fn split(program: &Program, call: &Call) -> Option<Step> {
     let (number, args) = (call.number(), call.args());

@@ -15,8 +15,7 @@ pub(crate) fn is_own(process: usize) -> bool {
     system(libc::SYS_getpid, [0; 6]) == Ok(process)
 }
 
-/// Returns whether a thread can't handle a signal, because it is stopped, is stopped by a tracer,
-/// or has ended.
+/// Returns whether a thread can't handle a signal, because the thread has stopped or ended.
 pub(crate) fn is_stopped(process: usize, thread: usize) -> bool {
     let stat = contents(&format!("/proc/{process}/task/{thread}/stat"));
     // The second field is a name in parentheses, which may contain any bytes.
@@ -24,8 +23,8 @@ pub(crate) fn is_stopped(process: usize, thread: usize) -> bool {
     stat.get(end + 2).is_none_or(|state| matches!(state, b't' | b'T' | b'Z' | b'X'))
 }
 
-/// Returns whether a signal may be sent to a thread of a process: the thread runs, or is in a call
-/// for which `of` returns a condition that is true.
+/// Returns whether a signal may be sent to a thread of a process. The thread must run, or be in a
+/// call for which `of` returns a true condition.
 pub(crate) fn may_ask(process: usize, thread: usize, of: impl Fn(Wait) -> When) -> bool {
     let text = contents(&format!("/proc/{process}/task/{thread}/syscall"));
     let text = String::from_utf8_lossy(&text);

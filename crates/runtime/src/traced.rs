@@ -1,10 +1,10 @@
-//! Children that request to be traced (PTRACE_TRACEME), as the child of a debugger does before it
+//! Children that request to be traced (PTRACE_TRACEME), as a debugger's child does before the child
 //! executes a program.
 //!
 //! The tracer would see each signal by which the runtime handles calls and faults. If the tracer
 //! also waits for its child's `execve`, as after `vfork`, tracer and child would wait for each
-//! other forever. Therefore such a child leaves the runtime (pl-23): all of its memory is made
-//! resident, and its next program runs without a host.
+//! other forever. Therefore a child that requests to be traced leaves the runtime (pl-23): all of
+//! its memory is made resident, and its next program runs without a host.
 
 use crate::program::Program;
 use crate::report;

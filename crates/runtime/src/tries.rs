@@ -1,5 +1,5 @@
 //! Calls that execute a program, but are ended by a signal. If signals arrive faster than a helper
-//! starts, a call that the program repeats could be interrupted every time.
+//! starts, they could interrupt every repetition of the call.
 //!
 //! ```text
 //!   slot of a thread:  | its ID | consecutive calls that signals ended |
@@ -17,7 +17,7 @@ struct Slot {
     ended: AtomicU32,
 }
 
-/// The counts of consecutive interrupted calls, by threads.
+/// The number of consecutive interrupted calls of each thread.
 #[derive(Debug)]
 pub(crate) struct Tries([Slot; EXEC_SLOTS]);
 
@@ -43,8 +43,8 @@ impl Tries {
         slot.thread.load(Relaxed) != thread || slot.ended.load(Relaxed) < EXEC_TRIES
     }
 
-    /// Records a call of this thread that executed no program: counts the call if a signal ended
-    /// it, else resets the count.
+    /// Records a call of this thread that failed to execute a program. Counts the call if a signal
+    /// ended it, else resets the count.
     pub(crate) fn count(&self, is_ended_by_signal: bool) {
         let thread = own_number();
         let slot = self.slot(thread);

@@ -1,9 +1,9 @@
-//! Reads of the program's memory.
+//! Reads the program's memory.
 
 use crate::kernel::{PAGE, WORD};
 use dispatch::read_memory;
 
-/// Reads words. Returns `None` if they can't be read.
+/// Reads words. Returns `None` if the words can't be read.
 pub(crate) fn words<const N: usize>(address: usize) -> Option<[usize; N]> {
     let mut bytes = [[0; WORD]; N];
     read_memory(address, bytes.as_flattened_mut()).then(|| bytes.map(usize::from_ne_bytes))

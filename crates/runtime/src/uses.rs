@@ -1,4 +1,4 @@
-//! The use of blocks, which results from the program's mappings (pl-1).
+//! Derives the use of blocks from the program's mappings (pl-1).
 //!
 //! # Safety
 //! The program has requested each change that these functions make to the program's memory.
@@ -63,8 +63,8 @@ pub(crate) fn uses(
     uses
 }
 
-/// Makes all blocks that overlap a range plain. The mappings of their pages stay as the program
-/// has requested. Free and reserved pages are PROT_NONE.
+/// Makes all blocks that overlap a range plain. The mappings of the blocks' pages stay as the
+/// program has requested. Free and reserved pages are PROT_NONE.
 ///
 /// # Errors
 /// ENOMEM
@@ -75,8 +75,7 @@ pub(crate) fn make_plain(
 ) -> Result<(), Failed> {
     for (part, of) in uses(pieces, arena, range) {
         if of != Use::Plain {
-            // SAFETY: no data are lost, and the program has requested a call for which the
-            // blocks must be plain.
+            // SAFETY: no data are lost, and the program has made a call that requires plain blocks.
             unsafe { arena.set_use(part.clone(), Use::Plain) }.map_err(refused)?;
         }
         if of == Use::Free {
@@ -86,7 +85,7 @@ pub(crate) fn make_plain(
     Ok(())
 }
 
-/// Gives blocks that were made plain the use that they have according to pl-1.
+/// Restores the use that pl-1 prescribes for blocks that were made plain.
 ///
 /// # Errors
 /// ENOMEM

@@ -8,16 +8,14 @@ use dispatch::system;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use zmem::milliseconds;
 
-/// The bit that marks a debugger's word as an open file of another process: the word contains the
-/// ID of that process, and the descriptor. Without this bit, the word is the ID of the thread that
-/// is traced.
+/// A bit in a debugger's word. With this bit, the word contains the debugger's process ID and the
+/// descriptor of an open file. Without this bit, the word is the ID of a traced thread.
 const FILE: u64 = 1 << 63;
 const DESCRIPTOR_BITS: u32 = 31;
 
-/// The debuggers that are attached to this process.
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
-    /// The word in a request that was deferred because the thread could not handle it, or 0.
+    /// The word of a deferred request, or 0.
     pub(crate) asked: AtomicU64,
     /// The word of the thread that was traced last, and the word of the file that was opened last.
     words: [AtomicU64; 2],
@@ -77,7 +75,6 @@ impl Watch {
         self.words[usize::from(word & FILE != 0)].store(word, Relaxed);
     }
 
-    /// Clears the words of all debuggers.
     pub(crate) fn clear(&self) {
         self.words.iter().chain([&self.asked]).for_each(|word| word.store(0, Relaxed));
     }

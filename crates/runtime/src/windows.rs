@@ -13,7 +13,6 @@ pub(crate) fn data_at(arena: &Arena, address: usize) -> i32 {
     if arena.is_executable(address) { DATA | libc::PROT_EXEC } else { DATA }
 }
 
-/// Returns whether an address lies in a window.
 pub(crate) fn has(arena: &Arena, address: usize) -> bool {
     arena.windows().any(|window| window.contains(&address))
 }
@@ -28,7 +27,7 @@ pub(crate) fn parts_within<'a>(
     parts.filter(|part| !part.is_empty())
 }
 
-/// Returns the parts of a range before and after its inner range, which may be empty. No part is
+/// Returns the non-empty parts of a range before and after its inner range. The inner range may be
 /// empty.
 pub(crate) fn edges(
     range: &Range<usize>,
@@ -41,7 +40,6 @@ pub(crate) fn edges(
     parts.into_iter().filter(|part| !part.is_empty())
 }
 
-/// Changes the protection of a range.
 pub(crate) fn protect(range: &Range<usize>, prot: i32) -> Result<usize, Failed> {
     system(libc::SYS_mprotect, [range.start, range.len(), prot as usize, 0, 0, 0])
 }

@@ -1,10 +1,10 @@
-//! A signal's frame as the kernel lays it out, and access to registers by their meaning.
+//! A signal's frame as the kernel lays it out, and access to registers by their role.
 //!
 //! ```text
 //!   high | the interrupted stack | 128: red zone | fpstate, aligned to 64: xsave, its second magic
 //!        | Frame: restorer | flags, link, stack | registers, fpstate -> above | mask | info | low
 //! ```
-//! A frame begins at an address that is 8 above a multiple of 16, as after a call.
+//! A frame begins 8 bytes above a multiple of 16, like the stack after a call instruction.
 
 use super::info::Info;
 
@@ -16,14 +16,13 @@ const FP_LEGACY_BYTES: usize = 512;
 pub(crate) const RED_ZONE: usize = 128;
 /// Flags that are cleared when a handler begins: direction, single step and resume.
 const FLAGS_CLEARED: usize = 0x400 | 0x100 | 0x1_0000;
-/// The flags that `lahf` stores, the zero flag (one of them), and the overflow flag.
+/// The mask of the flags that `lahf` stores, the zero flag, and the overflow flag.
 const LOW: usize = 0xd5;
 const ZERO: usize = 0x40;
 const OVERFLOW: usize = 0x800;
 /// The length in bytes of an instruction that makes a system call.
 pub(crate) const CALL_BYTES: usize = 2;
 
-/// A signal stack.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stack {
@@ -134,8 +133,8 @@ impl Context {
         self.registers.rax as isize
     }
 
-    /// Moves the context back to the call, so that the program makes the call again, with the
-    /// number `number`.
+    /// Moves the context back to the call instruction. The program then makes the call again, with
+    /// the number `number`.
     pub(crate) fn rewind(&mut self, number: usize) {
         self.registers.rip = self.registers.rip.wrapping_sub(CALL_BYTES);
         self.registers.rax = number;
@@ -147,17 +146,16 @@ impl Context {
         self.registers.r11 = self.registers.flags;
     }
 
-    /// Moves the context behind a call, if r11 already contains the flags.
+    /// Moves the context behind a call. r11 must already contain the flags.
     pub(crate) fn set_return(&mut self, address: usize) {
         (self.registers.rip, self.registers.rcx) = (address, address);
     }
 
-    /// Returns r11 and rcx, which code between the program and a call may change.
+    /// Returns r11 and rcx, which every system call changes.
     pub(crate) fn scratch(&self) -> [usize; 2] {
         [self.registers.r11, self.registers.rcx]
     }
 
-    /// Returns whether the zero flag is set.
     pub(crate) fn is_zero(&self) -> bool {
         self.registers.flags & ZERO != 0
     }

@@ -3,10 +3,9 @@
 /// The codes of SIGSYS for a dispatched call, and for a call that a filter refused.
 const SYS_USER_DISPATCH: i32 = 2;
 const SYS_SECCOMP: i32 = 1;
-/// The number of the architecture that the kernel reports for calls by `syscall`.
+/// The architecture number that the kernel reports for calls by the `syscall` instruction.
 const ARCH: u32 = 0xc000_003e;
 
-/// The kernel's description of a signal.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Info {
@@ -43,18 +42,19 @@ impl Info {
         self.signal == libc::SIGSYS && self.code == SYS_USER_DISPATCH
     }
 
-    /// Returns whether a filter that refused a call caused the signal.
+    /// Returns whether a filter caused the signal by refusing a call.
     pub(crate) fn is_of_filter(&self) -> bool {
         self.signal == libc::SIGSYS && self.code == SYS_SECCOMP
     }
 
-    /// Returns whether the interrupted instruction caused the signal, by an access to memory. The
-    /// instruction would cause the signal again.
+    /// Returns whether the interrupted instruction caused the signal, by an access to memory. If
+    /// the instruction were repeated, it would cause the signal again.
     pub(crate) fn is_fault(&self) -> bool {
         matches!(self.signal, libc::SIGSEGV | libc::SIGBUS) && self.code > 0
     }
 
-    /// Returns whether the call was made by `syscall` with the numbers of this architecture.
+    /// Returns whether the program made the call by `syscall`, with the numbers of this
+    /// architecture.
     pub(crate) fn is_of_this_arch(&self) -> bool {
         self.arch == ARCH
     }

@@ -7,8 +7,8 @@
 //!         | clone: parent returns, child -> begins -> rt_sigreturn | leave | end
 //! ```
 //! # Safety
-//! All functions follow the C convention, or never return. The stack belongs to this thread; the
-//! stack of a child is in the block that was created for the child.
+//! All functions follow the C calling convention, or never return. The stack belongs to this
+//! thread. A child's stack lies in the block that was created for the child.
 #![allow(unsafe_code)]
 
 use crate::policy::{BLOCK_BYTES, SIMPLE_BLOCKS_MAX};
@@ -53,7 +53,7 @@ unsafe extern "C" {
     fn uzram_dispatch_copy(to: usize, from: usize, bytes: usize) -> usize;
 }
 
-/// The function that a child calls first, with its frame.
+/// The function that a child calls first, with the address of the child's frame.
 pub(crate) type Begins = extern "C" fn(usize);
 
 /// A call in the layout that the instructions in `issue` read.
@@ -87,7 +87,7 @@ macro_rules! address {
     };
 }
 
-/// Returns the start of the range, and its length in bytes.
+/// Returns the start of the range whose calls are not dispatched, and its length in bytes.
 pub(crate) fn range() -> (usize, usize) {
     let start = address!(uzram_dispatch_start);
     (start, address!(uzram_dispatch_end) - start)
@@ -108,8 +108,8 @@ pub(crate) fn entry() -> usize {
 /// # Safety
 /// No thread is armed yet. If `is_fast`, the kernel lets programs use the instructions.
 pub(crate) unsafe fn set_fast(is_fast: bool) {
-    // SAFETY: handlers read the byte only once threads are armed, and the caller guarantees that
-    // none is armed yet.
+    // SAFETY: only handlers of armed threads read the byte, and the caller guarantees that no
+    // thread is armed yet.
     unsafe { uzram_dispatch_is_fast = is_fast };
 }
 
@@ -151,7 +151,7 @@ pub fn raw_syscall_address() -> usize {
 ///
 /// # Safety
 /// `issue` lies in memory that only this thread uses. If the call has a mask, the thread may leave
-/// this stack and never return to it.
+/// this stack forever.
 pub(crate) unsafe fn issue(issue: *mut Issue) {
     // SAFETY: the caller guarantees that `issue` is valid, and that nothing on this stack must be
     // undone.
@@ -185,8 +185,8 @@ pub(crate) unsafe fn leave(start: usize, bytes: usize, number: usize, code: usiz
 /// Copies bytes. Returns whether all bytes were copied. The source or the target may be unmapped.
 ///
 /// # Safety
-/// The target is unused, or memory to which the program lets the kernel write. The handlers of this
-/// crate are installed.
+/// The target is unused memory, or memory that the program lets the kernel write. The handlers of
+/// this crate are installed.
 pub(crate) unsafe fn copy(to: usize, from: usize, bytes: usize) -> bool {
     // SAFETY: the caller guarantees that `to` may be written and handlers are installed.
     unsafe { uzram_dispatch_copy(to, from, bytes) == 0 }

@@ -201,7 +201,7 @@ uzram_dispatch_clone:
     syscall
     ud2
 
-    # (start, bytes, number, code): unmaps the memory of its stack, then makes call `number`.
+    # (start, bytes, number, code): unmaps this range with its stack, then makes call `number`.
     .hidden uzram_dispatch_leave
     .globl uzram_dispatch_leave
 uzram_dispatch_leave:

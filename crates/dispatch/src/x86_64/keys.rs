@@ -1,14 +1,14 @@
-//! Protection keys. A register (PKRU) contains the access rights of a thread. A frame stores this
-//! register with the floating-point registers.
+//! Protection keys. The register PKRU contains the access rights of a thread. A signal frame stores
+//! PKRU with the floating-point registers.
 //!
 //! di-10: a handler begins with rights that the kernel chooses. While this crate's code runs, the
-//! thread has the program's rights, so the kernel and this crate may access the memory that the
+//! thread has the program's rights. So the kernel and this crate may access all memory that the
 //! program may access. Key 0, the key of this crate's memory, is always allowed. If a call has
 //! changed the rights, the new rights are stored in the frame.
 //!
 //! # Safety
-//! The instructions are valid if the kernel lets programs use keys. The fpstate of a frame has the
-//! length that is stored in it, and lies on this thread's block.
+//! The instructions are valid if the kernel lets programs use keys. The fpstate of a frame lies on
+//! this thread's block, and contains its own length.
 #![allow(unsafe_code)]
 
 use super::frame::{Context, FP_SIZE_AT, fp_bytes};
@@ -16,7 +16,7 @@ use std::arch::asm;
 use std::arch::x86_64::__cpuid_count;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// The component's number in an xsave area, and the offset of the area's component bits.
+/// The number of PKRU's component in an xsave area, and the offset of the area's component bits.
 const COMPONENT: u32 = 9;
 const HEADER_AT: usize = 512;
 /// The two bits of key 0, the key of this crate's memory.
@@ -35,8 +35,8 @@ fn rights() -> u32 {
 }
 
 fn set_rights(rights: u32) {
-    // SAFETY: a key was allocated, so the instruction is valid. The caller allows key 0, which
-    // memory of this crate has.
+    // SAFETY: a key was allocated, so the instruction is valid. The caller allows key 0, the key of
+    // this crate's memory.
     unsafe { asm!("wrpkru", in("eax") rights, in("ecx") 0, in("edx") 0, options(nostack)) };
 }
 
@@ -59,8 +59,8 @@ pub(crate) fn enter(context: &Context) {
         return;
     }
     let Some((components, rights)) = places(context, at) else { return };
-    // SAFETY: both addresses lie in the frame. Without the component, the rights are 0, which
-    // allows every access.
+    // SAFETY: both addresses lie in the frame. If the frame lacks the component, the rights are 0,
+    // which allows every access.
     let (components, rights) = unsafe { (components.read(), rights.read()) };
     set_rights(if components >> COMPONENT & 1 == 0 { 0 } else { rights & !OWN });
 }

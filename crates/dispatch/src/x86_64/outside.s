@@ -19,8 +19,8 @@ uzram_dispatch_copied:
     mov rax, rcx
     ret
 
-    # Makes a stub's call by an instruction whose calls the kernel dispatches. If code of this crate
-    # calls the C library, its calls may get here too; the kernel lets them through.
+    # Makes a stub's call by an instruction whose calls the kernel dispatches. When this crate calls
+    # the C library, the library's calls may get here too. The kernel lets these calls through.
     .hidden uzram_dispatch_slow
     .globl uzram_dispatch_slow
 uzram_dispatch_slow:

@@ -66,11 +66,11 @@ pub(crate) enum Pinned {
     /// All blocks of the buffer: the slots `FIRST` and `LAST` hold the addresses of the first and
     /// the last block's word.
     All,
-    /// The blocks whose words lie between the address in the slot `FIRST` (included) and the
-    /// address that exceeds r11 by this number of bytes (excluded).
+    /// Blocks with consecutive words. The first word is at the address in the slot `FIRST`. The
+    /// words end at r11 plus this number of bytes.
     Before(usize),
-    /// The blocks whose words lie between the address that exceeds rcx by this number of bytes and
-    /// the address in the slot `LAST`, both included.
+    /// Blocks with consecutive words. The first word is at rcx plus this number of bytes. The last
+    /// word is at the address in the slot `LAST`.
     From(usize),
 }
 
@@ -79,7 +79,7 @@ pub(crate) enum Pinned {
 pub(crate) enum Result {
     /// The call has no result yet.
     None,
-    /// The result is in rax; if it is EFAULT, the call is dispatched.
+    /// The result is in rax. If the result is EFAULT, the call is dispatched.
     Tried,
     /// The result is in rax.
     Register,
@@ -90,7 +90,8 @@ pub(crate) enum Result {
 /// The progress of a thread that was interrupted in `simple` or `slow`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
-    /// The difference in bytes between the program's stack pointer and the current one.
+    /// The number of bytes between the current stack pointer and the program's stack pointer above
+    /// it.
     pub(crate) taken: usize,
     /// Whether the slot `RETURN` contains the return address. Otherwise rcx contains it.
     pub(crate) has_return: bool,
@@ -154,7 +155,7 @@ fn held(rip: usize, is_zero: bool) -> (Pinned, Result) {
     }
 }
 
-/// Returns the address behind the instruction of `slow`.
+/// Returns the address behind the call instruction of `slow`.
 pub(crate) fn slow_end() -> usize {
     at!(uzram_dispatch_slow_end)
 }

@@ -6,7 +6,7 @@
 //!                                                         '- not simple: `slow` -> SIGSYS
 //! ```
 //! di-12: `simple` issues a call with a buffer only if no byte of the buffer can be evicted during
-//! the call. Other calls are dispatched if they fail with EFAULT.
+//! the call. Simple calls of other kinds are dispatched if they fail with EFAULT.
 //!
 //! # Safety
 //! The words of blocks outlive all threads.
@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, At
 const CLASSES_MAX: usize = 512;
 /// The state of a resident block, in the low 4 bits of its word. Simple calls may access the block.
 pub const RESIDENT: u32 = 1;
-/// The state of a block that is not managed. Simple calls may access such a block, too.
+/// The state of a block that is not managed. Simple calls may access a block in this state.
 pub const PLAIN: u32 = 7;
 /// One pin in a block's word. The upper 16 bits contain the number of pins.
 pub const PIN: u32 = 1 << 16;
@@ -39,7 +39,7 @@ pub struct Simple {
     pub words: &'static [AtomicU32],
     /// The block size in bytes, a power of two.
     pub block: usize,
-    /// The descriptor that the hook keeps open.
+    /// The file descriptor that the hook keeps open.
     pub descriptor: Option<i32>,
 }
 
@@ -75,7 +75,7 @@ fn state() -> &'static State {
     unsafe { &STATE }
 }
 
-/// Returns whether simple.s issues a call. Before [`set`] it issues none.
+/// Returns whether simple.s issues a call. Returns false for all calls before [`set`].
 pub(crate) fn is_simple(number: usize) -> bool {
     state().classes.get(number).is_some_and(|class| class.load(Relaxed) != 0)
 }
@@ -96,8 +96,8 @@ pub fn set(simple: &Simple) {
     }
 }
 
-/// Sets a range of addresses. Calls with a buffer in this range are dispatched, because this memory
-/// is managed but its blocks have no words.
+/// Sets a range of managed addresses whose blocks have no words. Calls with a buffer in this range
+/// are dispatched.
 pub fn set_windows(windows: &Range<usize>) {
     // The order of the stores ensures that the published range always contains every address of
     // `windows`.

@@ -157,7 +157,7 @@ uzram_dispatch_\name:
     jbe 11b
     jmp 70f
 
-    # The buffer is outside of `memory`. If it overlaps the windows' range, the hook is called.
+    # The buffer is outside of `memory`. If the buffer overlaps the windows, the hook is called.
 60: cmp rcx, [r11 + WINDOWS_END]
     jae 70f
     cmp rax, [r11 + WINDOWS_START]

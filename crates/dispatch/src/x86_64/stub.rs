@@ -5,16 +5,16 @@ use crate::x86_64::place;
 
 /// The instruction that makes a system call.
 pub(crate) const SYSCALL: [u8; CALL_BYTES] = [0x0f, 0x05];
-/// The first byte of a jump. The other bytes are the distance from its end to the stub.
+/// The first byte of a jump. The other bytes are the distance from the jump's end to the stub.
 pub(crate) const JUMP: u8 = 0xe9;
 pub(crate) const JUMP_BYTES: usize = 5;
 pub(crate) const STUB_BYTES: usize = 24;
-/// The lowest address that the kernel lets programs map by default, and the end of their memory.
+/// The lowest address that a program may map by default, and the end of a program's address space.
 const LOWEST: usize = 1 << 16;
 const HIGHEST: usize = 1 << 47;
 
-/// Returns the address of the stub of the site at `site`, which contains `code`. Returns `None` if
-/// that address is outside of the address space.
+/// Returns the stub's address for a site that contains these bytes. Returns `None` if the stub
+/// would lie outside of the address space.
 pub(crate) fn place(site: usize, [_, distance @ ..]: [u8; JUMP_BYTES]) -> Option<usize> {
     let distance = i32::from_le_bytes(distance) as isize;
     let stub = (site + JUMP_BYTES).checked_add_signed(distance)?;

@@ -85,7 +85,7 @@ fn moved_bytes(code: &[u8]) -> Option<usize> {
 }
 
 /// Returns the code of a site's tail. `behind` is the address behind the site, and `moved` are the
-/// bytes at that address. Returns `None` if the instruction there can't be moved.
+/// bytes at that address. Returns `None` if the instruction at `behind` can't be moved.
 pub(crate) fn code(behind: usize, moved: &[u8; MOVED_MAX]) -> Option<[u8; BYTES]> {
     let bytes = moved_bytes(moved)?;
     let mut code = [0xcc; BYTES];
@@ -120,7 +120,7 @@ mod tests {
         assert_eq!(code[MOVED..19], [0x48, 0x89, 0xc7, 0xff, 0x25, 5, 0, 0, 0]);
         let code = code_of([0xc3, 0x90, 0x90, 0x90, 0x90, 0x90]).unwrap();
         assert_eq!(code[MOVED], 0xc3);
-        // The instructions are a move to memory, a conditional jump, and a move whose address is
+        // These instructions are a move to memory, a conditional jump, and a move with an address
         // relative to the instruction.
         assert_eq!(code_of([0x48, 0x89, 0x07, 0x90, 0x90, 0x90]), None);
         assert_eq!(code_of([0x77, 0x05, 0x90, 0x90, 0x90, 0x90]), None);

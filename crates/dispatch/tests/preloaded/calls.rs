@@ -1,4 +1,5 @@
-//! C programs that check details. Their output is the same whether or not calls are dispatched.
+//! C programs that check details of dispatch. A program's output is the same with and without
+//! dispatch.
 
 use crate::support::{Counts, Place};
 use std::fs;

@@ -1,9 +1,9 @@
-//! Simple calls, which need no signal. The output equals that of dispatched and of native calls.
+//! Simple calls, which need no signal. A program's output is the same with simple, dispatched and
+//! native calls.
 
 use crate::support::{Counts, Place};
 
-/// The kinds of the instruction behind the call: an instruction that can't be moved to a tail, and
-/// three that can.
+/// The instruction behind the call. `other` is an instruction that can't be moved to a tail.
 const SHAPES: [&str; 4] = ["other", "cmp", "mov", "ret"];
 
 /// Runs a test of simple.c for each kind of the instruction behind the call.
@@ -81,8 +81,8 @@ fn a_stack_without_room_is_enough() {
 #[test]
 fn a_signal_may_come_behind_each_instruction() {
     run_shapes("steps", &["other"]);
-    // This test takes seconds. Dispatched calls are the same for all shapes, and the omitted shapes
-    // differ by one instruction.
+    // This test takes seconds, so some shapes are omitted. The omitted shapes differ from `cmp` by
+    // one instruction.
     let place = Place::new();
     let program = place.compile("simple");
     let simple = place.same_line(&format!("DISPATCH_SIMPLE=1 {} steps cmp", program.display()));

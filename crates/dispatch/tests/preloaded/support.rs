@@ -1,4 +1,4 @@
-//! Programs that run with the counting library preloaded, and without it.
+//! Runs programs with and without the preloaded counting library.
 
 use std::fs;
 use std::ops::Deref;

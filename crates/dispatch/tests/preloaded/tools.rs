@@ -1,4 +1,4 @@
-//! Widely used programs. Their output is the same whether or not calls are dispatched.
+//! Widely used programs. A program's output is the same with and without dispatch.
 
 use crate::support::{Counts, Place};
 use std::fs;

@@ -94,7 +94,7 @@ static void vforks(void) {
         CHECK(posix_spawn(&child, "/bin/sh", NULL, &attributes, words, environ) == 0);
         wait_for(child, "spawn");
     }
-    // Checks that the memory of a child that shares memory is unmapped.
+    // Checks that an ended child that shared memory leaves no mapping.
     int before = mappings();
     for (int i = 0; i < 40; i++) {
         pid_t child = vfork();

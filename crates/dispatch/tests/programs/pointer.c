@@ -1,5 +1,5 @@
-// Thread pointers that the program sets. While such a pointer is set, no function of the C library
-// runs.
+// Tests thread pointers that the program sets. While a pointer of the program is set, no function
+// of the C library runs.
 #include "common.h"
 #include <asm/prctl.h>
 #include <sys/auxv.h>

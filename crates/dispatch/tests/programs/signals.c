@@ -202,8 +202,8 @@ static void *storms(void *unused) {
     return NULL;
 }
 
-// Owned signals arrive while the entry returns. Afterwards, calls are still dispatched. However
-// many signals arrive, the stack has room for their frames.
+// Sends many owned signals while this crate's handler returns. The frames of the signals must not
+// fill the stack. Later calls must still be dispatched.
 static void storm(void) {
     pthread_t thread;
     on(SIGBUS, counts, 0);

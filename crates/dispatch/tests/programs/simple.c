@@ -21,8 +21,9 @@ struct registers {
     char vectors[16][16];
 };
 
-// The call of each shape. The bytes behind the call determine the address of the stub: about 20 MB
-// above the call for `cmp`, 1 GB below it for `mov`, and 57 MB below it for the other shapes.
+// The call of each shape. The bytes behind the call determine the address of the stub. The stub
+// lies about 20 MB above the call for `cmp`, 1 GB below the call for `mov`, and 57 MB below the
+// call for other shapes.
 __asm__(
     ".macro shape name, lines\n"
     ".globl site_call_\\name, site_\\name\n"
@@ -81,7 +82,7 @@ static long call(long number, long a, long b, long c, long d) {
     for (int i = 0; i < 4; i++) set.general[given[i]] = values[i];
     set.general[R8] = set.general[R9] = 0;
     struct registers before = set;
-    // Each flag that a computation may change is set in some value and clear in another.
+    // Each flag that a computation may change is set in one of these values and clear in another.
     static __thread unsigned nth;
     static const long flags[] = {0x202, 0xad7, 0x246, 0xa02};
     before.flags = set.flags = flags[nth++ % 4];
@@ -163,8 +164,8 @@ static volatile sig_atomic_t signals;
 static void on_time(int signal, siginfo_t *info, void *context) {
     mcontext_t *it = &((ucontext_t *)context)->uc_mcontext;
     char *rip = (char *)it->gregs[REG_RIP];
-    // The instruction is in this program or in a library, but never in a stub or a tail. Tails lie
-    // in the hook's library, behind the instruction whose calls are dispatched.
+    // The handler sees an instruction of this program or of a library, but never of a stub or a
+    // tail. Tails lie in the hook's library.
     int distance;
     memcpy(&distance, site + 1, 4);
     char *stub = site + 5 + distance;
@@ -336,12 +337,13 @@ static void filter(void) {
     CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
     CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0);
     CHECK(call(SYS_getuid, 0, 0, 0, 0) == 4711);
-    // For these calls, the hook makes no call of its own, because the filter would not allow it.
+    // During these calls the hook makes no other system call, because the filter would not allow
+    // it.
     for (int i = 0; i < WARM; i++) CHECK(lseek(pipe_ends[0], 0, SEEK_CUR) == -1);
     warm();
 }
 
-// No memory is mapped below the stack; the kernel needs no memory there for a call.
+// Makes calls with a stack pointer below which no memory is mapped.
 static long on_edge(char *top) {
     long result;
     __asm__ volatile(
@@ -358,8 +360,8 @@ static void edge(void) {
     for (int i = 0; i < WARM; i++) CHECK(on_edge(page + PAGE + i) == getpid());
 }
 
-// The maximum number of steps of a round, and the minimum number, in the first round. With one
-// thread, the last round ends behind the call. Up to the call, all shapes are the same.
+// The number of single steps in the last round, and in the first round. With one thread, the last
+// round ends behind the call. All shapes have the same instructions up to the call.
 #define STEPS_MAX (shape == OTHER ? 110 : 100)
 #define STEPS_MIN (shape == OTHER ? 1 : 72)
 #define FLAGS_AT offsetof(struct user, regs.eflags)

@@ -1,4 +1,4 @@
-//! `madvise`.
+//! Handles `madvise`.
 //!
 //! # Safety
 //! The program has requested each change that is made to its memory.
@@ -32,7 +32,8 @@ enum Means {
 
 fn meaning(advice: i32) -> Means {
     match advice {
-        // After MADV_FREE, the kernel may free the memory later; the runtime frees it at once.
+        // After MADV_FREE, the kernel may free the memory at any time. The runtime frees the memory
+        // at once.
         MADV_DONTNEED | MADV_FREE | MADV_DONTNEED_LOCKED => Means::Drop,
         MADV_COLD | MADV_PAGEOUT => Means::Is(Advice::Cold),
         MADV_WILLNEED | MADV_POPULATE_READ | MADV_POPULATE_WRITE => Means::Is(Advice::Hot),
@@ -94,8 +95,8 @@ fn drop_data(arena: &Arena, part: Range<usize>) {
     let _within = unsafe { arena.dont_need(inner) };
 }
 
-/// Makes memory plain, and passes an `madvise` value that the runtime does not support to the
-/// kernel.
+/// Makes memory plain, so that the kernel can apply an `madvise` value that the runtime does not
+/// support.
 fn other(space: &mut Space, arena: &Arena, range: Range<usize>, advice: i32) -> Result<(), Failed> {
     uses::make_plain(&space.pieces, arena, &range)?;
     let done = issue(&range, advice);

@@ -13,7 +13,7 @@ use crate::windows::{DATA, protect};
 use dispatch::Failed;
 use zmem::Arena;
 
-/// Moves the break. Like the kernel, returns the new break, or the old one if it can't be moved.
+/// Moves the break. Like the kernel, returns the new break, or the old break if the move fails.
 pub(super) fn brk(space: &mut Space, arena: &Arena, wanted: usize) -> Answer {
     let Some(Break { first, now }) = space.brk else { return Answer::Issue };
     let may_move = first <= wanted

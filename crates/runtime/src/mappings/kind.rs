@@ -4,12 +4,12 @@ use crate::pieces::Kind;
 use crate::windows::DATA;
 use libc::{PROT_EXEC, PROT_NONE};
 
-/// The flags with which the runtime passes a mapping to the kernel unchanged: stacks, locked
-/// memory, huge pages and low addresses.
+/// The flags of mappings that the kernel manages: stacks, locked memory, huge pages and low
+/// addresses.
 const NOT_OURS: i32 =
     libc::MAP_STACK | libc::MAP_GROWSDOWN | libc::MAP_LOCKED | libc::MAP_HUGETLB | libc::MAP_32BIT;
 
-/// Returns whether a mapping is private and anonymous, and has none of these flags.
+/// Returns whether a mapping is private and anonymous, and has none of the flags in `NOT_OURS`.
 pub(super) fn is_private_anonymous(flags: i32) -> bool {
     flags & libc::MAP_ANONYMOUS != 0
         && flags & libc::MAP_TYPE == libc::MAP_PRIVATE
@@ -26,7 +26,7 @@ pub(super) fn kind_of(prot: i32, flags: i32, data: Option<i32>) -> Option<Kind> 
     }
 }
 
-/// Returns whether a mapping is for executable data.
+/// Returns whether a mapping is private anonymous memory that is readable, writable and executable.
 pub(super) fn is_executable_data(prot: i32, flags: i32) -> bool {
     prot == DATA | PROT_EXEC && is_private_anonymous(flags)
 }

@@ -100,8 +100,8 @@ fn is_library(flags: i32) -> bool {
     flags == libc::MAP_PRIVATE | libc::MAP_DENYWRITE
 }
 
-/// Maps a range of the arena, in place of the address in `args`. Replaces existing mappings in the
-/// range, unless the program requests free addresses.
+/// Maps a range of the arena, which replaces the address in `args`. If the program does not request
+/// free addresses, replaces existing mappings in the range.
 fn map_at(
     space: &mut Space,
     arena: &Arena,

@@ -55,7 +55,6 @@ fn is_within(arena: &Arena, range: &Range<usize>) -> bool {
     parts_within(arena, range).any(|part| part == *range)
 }
 
-/// Returns whether a range lies in the vDSO.
 fn is_vdso(start: usize, bytes: usize) -> bool {
     let vdso = clock::vdso();
     pages(start, bytes).is_ok_and(|range| vdso.start <= range.start && range.end <= vdso.end)
@@ -93,8 +92,8 @@ pub(crate) fn maps_shared(number: i64, args: &[usize; 6]) -> bool {
     }
 }
 
-/// Returns the number of bytes of private memory that the program may write after a call, and that
-/// the kernel manages if the runtime does not handle the call.
+/// Returns the maximum number of bytes that a call adds to the private memory that the program can
+/// write.
 pub(crate) fn opened_bytes(number: i64, args: &[usize; 6]) -> usize {
     let [_, bytes, third, flags, ..] = *args;
     let is_written = third as i32 & libc::PROT_WRITE != 0;
@@ -107,8 +106,8 @@ pub(crate) fn opened_bytes(number: i64, args: &[usize; 6]) -> usize {
     }
 }
 
-/// Returns whether a call changes mappings at the address in its first argument. Such calls fail
-/// for sealed memory.
+/// Returns whether a call changes mappings at the address in its first argument. Calls that change
+/// sealed memory fail.
 fn changes(number: i64, args: &[usize; 6]) -> bool {
     calls::spec(number as usize).is_some_and(|spec| spec.changes_mappings.holds(args))
 }
@@ -125,7 +124,7 @@ fn has_tails(start: usize, bytes: usize) -> bool {
 }
 
 /// Restores code of the program that a call may unmap, move, drop or make writable (di-14). If the
-/// code can't be restored, returns false; the call must then fail.
+/// code can't be restored, returns false, and the call must fail.
 pub(crate) fn release_code(number: usize, args: &[usize; 6]) -> bool {
     let release = |start: usize, bytes: usize, is_moved| {
         dispatch::release_code(&(start..start.saturating_add(bytes)), is_moved)
@@ -180,8 +179,8 @@ pub(crate) fn answer(space: &mut Space, arena: &Arena, number: usize, args: [usi
         libc::SYS_mlockall => protect::lock_all(space, arena, start),
         // The segment would be mapped in the arena, at the address that the program requested.
         libc::SYS_shmat if has(arena, bytes) => Answer::Is(ENOMEM),
-        // The kernel would report faults in the arena to the program's descriptor instead of the
-        // runtime.
+        // With a userfaultfd of the program, the kernel would report faults in the arena to the
+        // program, not to the runtime.
         libc::SYS_userfaultfd => Answer::Is(ENOSYS),
         // The runtime itself calls code in the vDSO.
         libc::SYS_munmap if is_vdso(start, bytes) => Answer::Is(0),
@@ -195,8 +194,8 @@ pub(crate) fn answer(space: &mut Space, arena: &Arena, number: usize, args: [usi
                 libc::SYS_pkey_mprotect | libc::SYS_mlock | libc::SYS_mlock2 | libc::SYS_mseal,
                 Some(range),
             ) => protect::hold(space, arena, range, number, args).into(),
-            // The call must fail for free addresses. In the kernel it would succeed, because the
-            // whole arena is mapped there.
+            // The call must fail for free addresses. In the kernel the call would succeed, because
+            // the kernel has mapped the whole arena.
             (libc::SYS_mincore | libc::SYS_msync | libc::SYS_munlock, Some(range))
                 if parts_within(arena, &range).any(|part| !space.pieces.is_full(part)) =>
             {

@@ -44,7 +44,7 @@ pub(super) fn protect(
     if is_full { Ok(0) } else { Err(ENOMEM) }
 }
 
-/// Makes a range plain, and passes a call for it that the runtime does not support to the kernel.
+/// Makes a range plain, so that the kernel can handle a call that the runtime does not support.
 pub(super) fn hold(
     space: &mut Space,
     arena: &Arena,

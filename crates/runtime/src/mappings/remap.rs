@@ -1,4 +1,4 @@
-//! `mremap`.
+//! Handles `mremap`.
 
 use super::{Answer, is_within, make, map, pages, touches};
 use crate::kernel::{EFAULT, EINVAL, ENOMEM};
@@ -42,7 +42,7 @@ pub(super) fn remap(space: &mut Space, arena: &Arena, args: [usize; 6]) -> Answe
     }
     let is_one = kind.is_some_and(|kind| space.is_one_mapping(arena, &old, kind));
     // In the kernel, memory in several windows, or partly outside of a window, consists of several
-    // mappings. Some kernels move such memory (Linux 6.17). If the kernel refuses, the memory is
+    // mappings. If the kernel refuses to move several mappings (before Linux 6.17), the memory is
     // copied.
     let done = match remap_plain(space, arena, old.clone(), args, to.clone()) {
         Err(failed) => match kind.filter(|_| failed == EFAULT && is_one) {
@@ -54,7 +54,7 @@ pub(super) fn remap(space: &mut Space, arena: &Arena, args: [usize; 6]) -> Answe
     done.into()
 }
 
-/// Returns whether some flags are unknown or contradict each other.
+/// Returns whether the flags of a call are unknown or contradict each other.
 fn is_wrong(flags: i32, is_resized: bool) -> bool {
     let has = |flag| flags & flag != 0;
     let may_move = has(MREMAP_MAYMOVE);
@@ -112,8 +112,8 @@ fn move_or_grow(
     for at in (0..copied).step_by(MOVE_STEP) {
         let part = at..copied.min(at + MOVE_STEP);
         if !dispatch::copy_memory(to + at, old.start + at, part.len()) {
-            // A part outside of the arena has another protection. No old address was unmapped
-            // before this check.
+            // A part outside of the arena is not readable or writable. Until this check, no old
+            // address was unmapped.
             unmap(space, arena, to..to + bytes)?;
             return Err(EFAULT);
         }

@@ -1,8 +1,8 @@
-//! Windows of the arena (pl-24). They contain mappings that are too large for the arena's initial
-//! addresses, or for which the program has requested other addresses.
+//! Windows of the arena (pl-24). A window holds a mapping that is too large for the arena's initial
+//! addresses, or that the program has placed outside of them.
 //!
 //! # Safety
-//! A window replaces memory that the same call has mapped, or that the program replaces.
+//! A window replaces memory that the call maps or replaces.
 #![allow(unsafe_code)]
 
 use super::kind::is_executable_data;
@@ -121,7 +121,7 @@ impl New {
         }
     }
 
-    /// Adds a window, whose memory is PROT_NONE at first. If this fails, the mappings are
+    /// Adds a window, whose memory is PROT_NONE at first. If an error occurs, the mappings are
     /// unchanged.
     ///
     /// # Safety
@@ -150,8 +150,8 @@ fn window_of(arena: &Arena, range: &Range<usize>, kind: Kind) -> Range<usize> {
     if bytes < WINDOW_MIN || start == 0 { start..start } else { start..start + bytes }
 }
 
-/// Handles a call whose range lies only partly in a window, or in several windows, as a separate
-/// call for each part, in ascending order. Returns `None` for other calls.
+/// Handles a call whose range lies in several windows, or only partly in a window. Each part is
+/// handled as a separate call, in ascending order. Returns `None` for other calls.
 pub(super) fn answer_parts(
     space: &mut Space,
     arena: &Arena,
@@ -194,7 +194,7 @@ pub(super) fn answer_parts(
             let mapped = [range.start, part[0] - range.start, 0, 0, 0, 0];
             let _left = make(space, arena, libc::SYS_munmap, mapped);
         }
-        // If a part contains a hole, `madvise` still has to apply to the later parts, as in the
+        // If a part contains free addresses, `madvise` still applies to the later parts, as in the
         // kernel.
         if number != libc::SYS_madvise {
             break;

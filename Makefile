@@ -1,21 +1,21 @@
-# make build            the command and the host of programs, in target/release
-# make run              build, and run the main job on real files (INPUT="PATH ..." for others)
-# make libuzram         the library for C, shared and static, with its header, in target/release/libuzram
-# make python           the package for Python, as a wheel in target/wheels (gets maturin by pip, once)
-# make install          build, and install below PREFIX (/usr/local), in DESTDIR if that is given; make uninstall removes that
-# make deb              a Debian package, in target/deb, and the files from which `cargo deb -p uzram-cli --no-build` makes one
+# make build            build the command `uzram` and the host uzram-host in target/release
+# make run              build, and run `uzram fill` on the files below INPUT
+# make libuzram         build the C library, shared and static, and its header in target/release/libuzram
+# make python           build the Python package as a wheel in target/wheels; the first call gets maturin by pip
+# make install          build, and install below PREFIX (/usr/local), optionally in DESTDIR; `make uninstall` removes the files
+# make deb              build a Debian package in target/deb, and the files that `cargo deb -p uzram-cli --no-build` needs
 # make setup test       install the packages that tests need, then run every test
-# make ratchet          lower the counts of faults in the tables of `style`, so that they do not grow again
-# make long             sanitizers, fuzzing (FUZZ_SECONDS each), the tests on aarch64 (by qemu), larger random runs, loom at depth
-#                       (LOOM_SECONDS a model at most), other projects' clients, and a soak. Programs run at random limits for
-#                       RANDOM_LIMITS_SECONDS, an hour
-# make setup-long       install the other packages that make long needs
-# make clients          other projects' clients, of many sizes and depths
-# make soak             a device and a pool under load for SOAK_SECONDS
-# make package          build every package from its published files (minutes)
-# make figures          write the figures of README and docs/results.md, and the picture, from bench/results
-# make experiments      the experiments of the documents that uzram implements, with a report (ARGS="--quick", ARGS="untar" ...)
-# make bench            every experiment, beside its rivals
+# make ratchet          lower the maximum numbers of faults in the tables of `style` to the present numbers
+# make long             run sanitizers, fuzzers (FUZZ_SECONDS each), tests on aarch64 (by qemu), larger random tests, loom at depth
+#                       (at most LOOM_SECONDS per model), other projects' clients, and a soak test. Programs run at random limits
+#                       for RANDOM_LIMITS_SECONDS (an hour)
+# make setup-long       install the other packages that `make long` needs
+# make clients          test with other projects' clients
+# make soak             test a device and a pool under load for SOAK_SECONDS
+# make package          build every package from its published files, which takes minutes
+# make figures          write the figures of README and docs/results.md, and the chart, from bench/results
+# make experiments      run the experiments of the documents that uzram implements, and report them (ARGS="--quick", ARGS="untar" ...)
+# make bench            run every experiment, also with its rivals
 
 INPUT ?= /usr/lib /usr/share
 INPUT_LIMIT ?= 2G
@@ -32,7 +32,7 @@ FUZZ_SECONDS ?= 60
 SOAK_SECONDS ?= 3600
 LOOM_SECONDS ?= 300
 
-# Directories of the installation. BUILT, if given, is a directory with the command, the host and libuzram that were built before.
+# Directories of the installation. If BUILT is set, `make install` takes the command, the host and libuzram from that directory.
 PREFIX ?= /usr/local
 SYSCONFDIR ?= /etc
 BINDIR = $(PREFIX)/bin
@@ -44,10 +44,10 @@ RELEASE = $(or $(CARGO_TARGET_DIR),target)/release
 DEB = $(or $(CARGO_TARGET_DIR),target)/deb
 VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 NUMBERS = $(subst ., ,$(VERSION))
-# The same name as in crates/capi/link.sh.
+# This name must equal the name in crates/capi/link.sh.
 SONAME = libuzram.so.$(firstword $(NUMBERS))$(if $(filter 0,$(firstword $(NUMBERS))),.$(word 2,$(NUMBERS)))
 FROM = $(or $(BUILT),$(RELEASE))
-# Linked statically, the command and the host also run on systems without glibc.
+# The command and the host are linked statically, so that they also run on systems without glibc.
 STATIC = cargo rustc --release --locked -p uzram-cli --bin $(1) -- -C target-feature=+crt-static
 COMMANDS = $(if $(filter x86_64,$(shell uname -m)),$(call STATIC,uzram) && $(call STATIC,uzram-host),cargo build --release --locked -p uzram-cli)
 LINK_LIBUZRAM = crates/capi/link.sh "$(FROM)/libuzram_capi.a" "$(FROM)/libuzram"
@@ -71,8 +71,8 @@ target/python/bin/maturin:
 	python3 -m venv target/python
 	target/python/bin/pip install --quiet 'maturin>=1.9,<2'
 
-# Packages that are not published are excluded, because the registry's packages with these names are others. Files of earlier runs
-# are removed, because cargo would use packages again that it unpacked and built, even if they have changed since.
+# Packages that are not published are excluded, because the registry has other packages with these names. Files of earlier runs are
+# removed, because cargo would reuse the packages of an earlier run, even if they have changed since.
 package: export CARGO_TARGET_DIR = target/packages
 package:
 	rm -rf target/packages "$${CARGO_HOME:-$$HOME/.cargo}"/registry/*/-*/uzram*
@@ -91,24 +91,24 @@ setup-long: PACKAGES += $(LONG_PACKAGES)
 setup-long: setup
 	@tools/suites.sh fetch || echo "setup-long: no tests of other programs could be had; make long leaves them out"
 
-# Many tests wait for a time or a process, so two jobs share the processors: the tests of the engine, and those of the front ends. The
-# output of the second follows that of the first. Tests that start make or cargo must not find this make's jobserver. The check for
-# aarch64 and the models are parts of `make long`, because all of this must take less than 20 minutes on two processors.
+# The tests of the engine and the tests of the front ends run at the same time, because many tests wait. The output of the front ends'
+# tests follows that of the engine's tests. Tests that start make or cargo must not find this make's jobserver. `make test` must take
+# less than 20 minutes on two processors, so the check for aarch64 and the models are parts of `make long`.
 FRONT_ENDS = $(addprefix uzram-,cli serve)
 UNSET_MAKE = unset MAKEFLAGS MFLAGS MAKELEVEL
-# $(call later,NAME,COMMAND): runs the command with its output in a file, and prints the file after it.
+# $(call later,NAME,COMMAND): runs the command with its output in a file, and then prints the file.
 later = mkdir -p target; ($(2)) > target/$(1).log 2>&1; code=$$?; cat target/$(1).log; exit $$code
 test: lint commit-subjects
 	cargo test --workspace --locked --no-run
 	@$(MAKE) --no-print-directory -j 2 engine-tests front-end-tests
-# Both select targets of the whole workspace, because a selection of packages has other features, and builds most of it again.
+# Both rules select targets of the whole workspace. A selection of packages would have other features, and build most crates again.
 engine-tests:
 	$(UNSET_MAKE); targets=$$(tools/test-targets.py except $(FRONT_ENDS)) && cargo test --workspace --locked --lib $$targets
 	$(UNSET_MAKE); cargo test --workspace --locked --doc
 front-end-tests:
 	@$(UNSET_MAKE); $(call later,front-end-tests,targets=$$(tools/test-targets.py of $(FRONT_ENDS)) && cargo test --workspace --locked $$targets)
 
-# An existing configuration file is kept. Directories are readable by all users, whatever the umask is.
+# Keeps an existing configuration file. All users can read the directories, whatever the umask is.
 INSTALL = umask 022; install
 install:
 	$(if $(BUILT),,cargo build --release --locked -p uzram-capi)
@@ -133,7 +133,7 @@ install:
 	  install -m 644 packaging/uzram.conf "$(DESTDIR)$(SYSCONFDIR)/uzram.conf"
 	$(if $(DESTDIR),,ldconfig || echo "install: run ldconfig as root, so that programs find libuzram")
 
-# The configuration is kept.
+# Keeps the configuration file.
 uninstall:
 	rm -f "$(DESTDIR)$(BINDIR)/uzram" "$(DESTDIR)$(UNITDIR)/uzram-serve@.service" "$(DESTDIR)$(UNITDIR)/uzram-serve@.socket"
 	rm -f "$(DESTDIR)$(SHAREDIR)/man/man1/uzram.1" "$(DESTDIR)$(SHAREDIR)/man/man1/"uzram-*.1
@@ -144,7 +144,7 @@ uninstall:
 	rm -rf "$(DESTDIR)$(LIBDIR)/uzram" "$(DESTDIR)$(SHAREDIR)/doc/uzram"
 	$(if $(DESTDIR),,ldconfig || true)
 
-# `abspath` of make does not support spaces.
+# The function `abspath` of make does not support spaces.
 deb:
 	$(if $(word 2,$(abspath $(DEB))),$(error deb: the path '$(DEB)' has spaces; set CARGO_TARGET_DIR to one without))
 	rm -rf "$(DEB)/root"
@@ -162,15 +162,15 @@ commit-subjects:
 	tools/commit-subjects.py --self-test
 	tools/commit-subjects.py
 
-# Checks the types of the C library on another processor, and the code that is only for x86-64. The command and the crates that
-# measure have no such code, but most of the dependencies, so only `make long` checks them.
+# Checks that the workspace compiles for aarch64, where types of the C library differ, and code for x86-64 is absent. PORTABLE lists
+# crates without such code. They have most of the dependencies, so only `make long` checks them.
 check-aarch64:
 	tools/aarch64.sh check --workspace --exclude bench --exclude style $(if $(UZRAM_LONG),,$(PORTABLE:%=--exclude uzram-%)) --locked || \
 	  if [ $$? = 3 ]; then echo "check-aarch64: LEFT OUT"; else exit 1; fi
 
-# Tests behaviour only, because the emulator has this machine's memory ordering and its page size of 4 KiB. Skipped are tests of a
-# process's memory, which includes the emulator's, and the one that starts a program for aarch64 (the killed saver). Tests that fork
-# are skipped because a child may be left with a lock of the emulator for ever. The refusals of every request would take an hour.
+# Tests behaviour only, because the emulator has this machine's memory ordering and its page size of 4 KiB. These tests are skipped:
+# tests of a process's memory, which includes the emulator's; a_killed_saver, which starts a program for aarch64; tests that fork,
+# because a child may wait for a lock of the emulator for ever; and every_refusal, which would take an hour.
 aarch64:
 	UZRAM_LONG=1 $(MAKE) check-aarch64
 	tools/aarch64.sh fetch qemu
@@ -185,7 +185,7 @@ long: asan tsan fuzz aarch64 package
 	$(MAKE) containers
 	$(MAKE) soak
 
-# The tests run one after the other, because each needs the whole machine.
+# These tests run one after the other, because each test needs the whole machine.
 clients:
 	target/tools/bin/fsx --version 2>/dev/null | grep -qx 'fsx $(FSX)' || \
 	  cargo install fsx --version $(FSX) --locked --root target/tools
@@ -195,19 +195,19 @@ clients:
 containers: build
 	tools/container.sh target/release/uzram target/release/uzram-host || [ $$? = 77 ]
 
-# The models do not compress data, so the C codecs are not optimised.
+# The loom models do not compress data, so the C codecs are not optimised.
 loom:
 	RUSTFLAGS="--cfg loom" CFLAGS=-O0 CARGO_TARGET_DIR=target/loom \
 	  cargo test --profile loom --locked -p uzram-page -p uzram-slab -p uzram-zsmalloc -p uzram-zmem --lib loom
 
-# zmem handles faults itself, on stacks of its own. Under a sanitizer, `mlock` has no effect, and memory and time include the sanitizer's.
-# A process that `clone` makes beside other threads waits for a lock of the sanitizer.
+# Options of the sanitizer for zmem, which handles faults itself, on its own stacks. NOT_ZMEM skips tests that fail under a sanitizer:
+# `mlock` has no effect, memory and time include the sanitizer's, and a child that `clone` makes waits for a lock of the sanitizer.
 OWN_FAULTS = handle_segv=0:handle_sigbus=0:use_sigaltstack=0:detect_stack_use_after_return=0
 NOT_ZMEM = --skip what_is_locked_in_part --skip what_is_locked_with_all --skip can_not_be_managed --skip memory_whose_pages \
   --skip the_resident_size --skip what_is_held_has --skip reclaim_passes_over --skip what_no_missing_thread --skip what_a_child_inherits
 
-# Only the Rust code is instrumented, because gcc and rustc disagree about the C codecs. Skipped are tests of metadata and of exhausted
-# mappings, because the sanitizer has memory and mappings of its own. A refused allocation returns an error, and does not abort.
+# Only the Rust code is instrumented, because the sanitizers of gcc and rustc do not work together. Tests of metadata and of exhausted
+# mappings are skipped, because the sanitizer has memory and mappings of its own. A refused allocation returns null and does not abort.
 asan: export CFLAGS = -fno-sanitize=all
 asan: export ASAN_OPTIONS = allocator_may_return_null=1
 asan: export LSAN_OPTIONS = suppressions=$(CURDIR)/lsan-suppressions.txt
@@ -218,7 +218,7 @@ asan:
 	RUSTC_BOOTSTRAP=1 RUSTFLAGS="-Zsanitizer=address --cfg asan" CARGO_TARGET_DIR=target/asan \
 	  ASAN_OPTIONS=$$ASAN_OPTIONS:$(OWN_FAULTS) cargo test --locked --target $(TARGET) -p uzram-zmem --tests -- $(NOT_ZMEM)
 
-# Skipped are tests in a child, because the sanitizer can't start threads there, and the refusals of every request, which take minutes.
+# Tests in a child are skipped, because the sanitizer can't start threads there. every_refusal is skipped, because it takes minutes.
 tsan: export TSAN_OPTIONS = suppressions=$(CURDIR)/tsan-suppressions.txt:allocator_may_return_null=1
 tsan:
 	RUSTC_BOOTSTRAP=1 RUSTFLAGS="-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer" CARGO_TARGET_DIR=target/tsan \
@@ -226,7 +226,7 @@ tsan:
 	  --skip a_child --skip a_fork --skip handlers_that --skip a_forgotten --skip a_stuck_store --skip segments_are_in --skip every_refusal --skip metadata_is_counted --skip memory_of_bad_clients --skip clients_that_take_no_replies \
 	  --skip segments_that_are_not_taken_back
 
-# The corpus of earlier runs is kept and grown in fuzz/corpus.
+# Each run uses the corpus of earlier runs in fuzz/corpus, and adds to it.
 fuzz: export CFLAGS = -fno-sanitize=all
 fuzz: export LSAN_OPTIONS = suppressions=$(CURDIR)/lsan-suppressions.txt
 fuzz: export RUSTC_BOOTSTRAP = 1
@@ -238,11 +238,11 @@ fuzz:
 	    -print_final_stats=1 || exit 1; \
 	done
 
-# All assertions are enabled, as in all tests.
+# The soak test runs with all assertions enabled, as other tests do.
 soak:
 	SOAK_SECONDS=$(SOAK_SECONDS) cargo test --locked -p uzram-zram --test soak -- --ignored --nocapture
 
-# `bench/tests/figures.rs` fails if a figure is out of date.
+# The test bench/tests/figures.rs fails if a figure is out of date.
 figures:
 	python3 tools/figures
 

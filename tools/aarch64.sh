@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# cargo for aarch64 on another machine: tools/aarch64.sh check ..., tools/aarch64.sh test ... (under qemu).
-# Exits with 3 if no compiler for aarch64 is available. tools/aarch64.sh fetch downloads one, and `fetch qemu` the emulator too.
-# If rustup has the target's library (rustup target add aarch64-unknown-linux-gnu), its compiler is used. Otherwise Debian's is
-# used, with the libraries of both machines: 126 MB. If the system's qemu is too old, a newer one is used: 63 MB. They are unpacked
-# below target/aarch64/tools, and not installed. The C compiler for aarch64 is among `make setup`'s packages.
+# Runs cargo for aarch64 on another machine: tools/aarch64.sh check ..., tools/aarch64.sh test ... (under qemu).
+# Exits with 3 if no compiler for aarch64 is available. tools/aarch64.sh fetch downloads a compiler, and `fetch qemu` also the emulator.
+# If rustup has the target's library (rustup target add aarch64-unknown-linux-gnu), rustup's compiler is used. Otherwise Debian's
+# compiler is downloaded, with the libraries of both machines (126 MB). If the system's qemu is too old, a newer qemu is downloaded
+# (63 MB). Downloads are unpacked below target/aarch64/tools, but not installed. `make setup` installs the C compiler for aarch64.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -17,7 +17,7 @@ has_rustup_target() { [ -d "$(rustc --print sysroot)/lib/rustlib/$TARGET/lib" ];
 
 has_rust() { has_rustup_target || [ -d "$tools/rust/usr/lib/rustlib/$TARGET/lib" ]; }
 
-# Prints the path of the first qemu that is new enough: the system's, or the unpacked one.
+# Prints the path of a qemu that is new enough: the system's, or else the unpacked one.
 qemu() {
   local path version
   for path in "$(command -v qemu-aarch64 || true)" "$tools/qemu/usr/bin/qemu-aarch64"; do
@@ -28,7 +28,7 @@ qemu() {
   return 1
 }
 
-# Runs a command of apt with separate lists and archives, for both machines.
+# Runs a command of apt for both machines, with package lists and archives apart from the system's.
 apt() {
   local command=$1; shift
   "$command" -qq -o Dir::State="$tools/apt" -o Dir::State::status=/var/lib/dpkg/status -o Dir::Cache="$tools/apt" \
@@ -36,7 +36,7 @@ apt() {
     -o APT::Architectures::=amd64 -o APT::Architectures::=arm64 -o APT::Sandbox::User="$(id -un)" "$@"
 }
 
-# Downloads packages, and those of their dependencies that are not installed.
+# Downloads packages, and the dependencies that the system lacks.
 download() { apt apt-get install --download-only --reinstall --no-install-recommends -y "$@"; }
 
 lists() {
@@ -46,7 +46,7 @@ lists() {
   fi
   rm -rf "$tools/apt"
   mkdir -p "$tools/apt/lists/partial" "$tools/apt/archives/partial"
-  # The system's own sources, and the backports of its release.
+  # The system's own package sources, and the backports of its release.
   local signed="[signed-by=/usr/share/keyrings/debian-archive-keyring.gpg]" site suite
   apt-get indextargets --format '$(REPO_URI) $(RELEASE)' 'Identifier: Packages' 'Component: main' | sort -u |
     while read -r site suite; do
@@ -55,10 +55,10 @@ lists() {
         "$VERSION_CODENAME"-security) printf 'deb %s %s %s main\n' "$signed" "$site" "$suite" ;;
       esac
     done > "$tools/apt/sources.list"
-  apt apt-get update || true # A suite may be missing. The script fails later if a package is not found.
+  apt apt-get update || true # If a suite is missing, the script fails later, when it does not find a package.
 }
 
-# Unpacks the downloaded packages. The directory appears only when it is complete.
+# Unpacks the downloaded packages into a directory, which gets its name when it is complete.
 unpack() {
   local package
   rm -rf "$1" "$1.new"; mkdir "$1.new"
@@ -71,7 +71,7 @@ unpack() {
 fetch_rust() {
   local name version
   lists
-  for name in rustc-web rustc; do # The first builds browsers, so every stable release gets a new version.
+  for name in rustc-web rustc; do # Browsers are built with rustc-web, so each stable release has a new version of it.
     version=$(apt apt-cache policy $name | sed -n 's/^ *Candidate: //p')
     if dpkg --compare-versions "${version/(none)/}" ge "$RUST"; then
       download "$name" "libstd-${name/c/}-dev"
@@ -89,13 +89,13 @@ fetch_qemu() {
   unpack "$tools/qemu"
 }
 
-# Writes a script that runs a command with the libraries that were unpacked with it.
+# Writes a script that runs an unpacked command with its unpacked libraries.
 wrap() {
   printf '#!/bin/sh\nLD_LIBRARY_PATH=%s exec %s "$@"\n' "$2/$LIBRARIES" "$3" > "$1"
   chmod +x "$1"
 }
 
-# Writes a C compiler that answers queries, but makes an empty object of any source.
+# Writes a C compiler that answers queries, but compiles each source to an empty object.
 empty_objects() {
   printf '%s\n' '#!/bin/sh' 'for last; do' '  case $last in -c) is_object=1 ;; esac' \
     '  [ "${before-}" != -o ] || output=$last' '  before=$last' 'done' \
@@ -119,13 +119,13 @@ fi
 if [ "$1" = test ]; then
   emulator=$(qemu) || { echo "aarch64: no qemu-aarch64 of $QEMU or later: 'tools/aarch64.sh fetch qemu' gets one"; exit 1; }
   export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER=$tools/run
-  # Each test program has half an hour.
+  # A test program is killed after half an hour.
   wrap "$tools/run" "$tools/qemu" "timeout -k 9 1800 $emulator -L /usr/aarch64-linux-gnu -U LD_LIBRARY_PATH"
 fi
 export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc
 export CARGO_TARGET_DIR=target/aarch64 CARGO_BUILD_TARGET=$TARGET
 if [ "$1" = check ]; then
-  # A check links nothing, so objects of the C codecs may be empty. They have a directory of their own, so that no test uses them.
+  # A check links nothing, so objects of the C codecs may be empty. A separate directory keeps them from the tests.
   export CARGO_TARGET_DIR=target/aarch64/check CC_aarch64_unknown_linux_gnu=$tools/cc
   empty_objects "$tools/cc"
 fi

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Checks the subjects of commits: an imperative of at most 72 characters.
 
-tools/commit-subjects.py [BASE] reads the commits after BASE, without merges. If this folder has no
-history, or one that lacks BASE, it reads nothing, prints the reason and succeeds.
-tools/commit-subjects.py --self-test tries the check on planted subjects and histories.
+tools/commit-subjects.py [BASE] checks the commits after BASE, without merges. If this folder has no
+git history, or the history lacks BASE, the program checks nothing, prints the reason and succeeds.
+tools/commit-subjects.py --self-test runs the check on planted subjects and histories.
 
-Exit codes: 0 all subjects are right, 1 some are wrong, 2 wrong use.
+Exit codes: 0 all subjects are right, 1 a subject is wrong, 2 wrong use.
 """
 
 import os
@@ -16,12 +16,12 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-# The last commit before the rule was made. Earlier subjects state facts, and the history is not rewritten.
+# The last commit before the rule existed. Its subject and earlier subjects are not imperatives.
 BASE = "ff1168052f62d107f8942168ef035d7c31323d0d"
 LENGTH = 72
-# Optional words before the imperative: "zmem: ", "zmem, preload: ", "make test: ".
+# An optional scope before the imperative, such as "zmem: ", "zmem, preload: " or "make test: ".
 SCOPE = re.compile(r"[a-z][\w/.,-]*(?: [\w/.,-]+){0,3}: ")
-# If one of these words follows, a word of the list below is a noun and not an imperative.
+# If one of these words follows a word of IMPERATIVES, the word of IMPERATIVES is a noun.
 AFTER_NOUNS = set("is are was were be has have had can can't may must will of that's which and".split())
 
 IMPERATIVES = set("""
@@ -57,7 +57,7 @@ IMPERATIVES = set("""
 
 
 def fault(subject):
-    """Returns the fault of a subject, or None."""
+    """Returns the fault of a subject, or None if the subject is right."""
     if len(subject) > LENGTH:
         return f"{len(subject)} characters, {LENGTH} at most"
     scope = SCOPE.match(subject)
@@ -77,7 +77,7 @@ def fault(subject):
 
 
 def git(root, *arguments):
-    """Returns the output of a git command, or None if it fails."""
+    """Returns the output of a git command, or None if the command fails."""
     try:
         ran = subprocess.run(["git", "-C", str(root), *arguments], capture_output=True, text=True, check=False)
     except OSError:
@@ -86,7 +86,7 @@ def git(root, *arguments):
 
 
 def check(root, base):
-    """Checks the commits of `root` after `base`. Returns the exit code and the lines to print."""
+    """Checks the commits in the repository `root` after `base`. Returns the exit code and the lines to print."""
     top = git(root, "rev-parse", "--show-toplevel")
     if top is None or Path(top.rstrip("\n")).resolve() != root:
         return 0, ["commit-subjects: LEFT OUT: this folder has no history of git"]
@@ -135,7 +135,7 @@ WRONG = {
 
 
 def planted(folder, subjects):
-    """Makes a repository in `folder` with a commit for each subject and a merge. Returns the first commit."""
+    """Makes a repository with a first commit, a commit for each subject, and a merge. Returns the first commit."""
     def run(*arguments):
         if git(folder, *arguments) is None:
             raise RuntimeError(f"git {' '.join(arguments)} failed")
@@ -154,7 +154,7 @@ def planted(folder, subjects):
 
 
 def histories(folder):
-    """Tries the check on histories that are made in `folder`. Returns the faults."""
+    """Makes histories in `folder`, and runs the check on them. Returns the faults."""
     right, wrong = folder / "right", folder / "wrong"
     base = planted(right, ["Add a test"])
     faults = []
@@ -177,7 +177,7 @@ def histories(folder):
 
 
 def self_test():
-    """Tries the check. Returns the exit code."""
+    """Runs the check on planted subjects and histories. Returns the exit code."""
     faults = [f"{subject!r}: {fault(subject)}" for subject in RIGHT if fault(subject)]
     faults += [f"{subject!r}: {fault(subject)}, not {expected!r}"
                for subject, expected in WRONG.items() if expected not in (fault(subject) or "")]
@@ -195,7 +195,7 @@ def self_test():
 
 def main(arguments):
     """Runs the command, and returns its exit code."""
-    # In a hook, the environment names a repository. The planted repositories must not be made in it.
+    # In a git hook, variables name the hook's repository. They must not apply to the planted repositories.
     for name in (git(ROOT, "rev-parse", "--local-env-vars") or "").split():
         if not name.startswith("GIT_CONFIG"):
             os.environ.pop(name, None)

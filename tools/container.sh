@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Tests `uzram run` in a root like Debian's and in one like Alpine's, without a container engine: tools/container.sh UZRAM HOST.
-# The program is process 1 of a user without rights; the root is read-only and has no /dev/shm; a filter refuses the calls that
-# Docker's default profile refuses. Exits with 0, with 1 if a check failed, or with 77 if it can't run here.
+# Tests `uzram run` without a container engine, in a root like Debian's and in a root like Alpine's: tools/container.sh UZRAM HOST.
+# The program is process 1 of an unprivileged user. The root is read-only and has no /dev/shm. A filter refuses the system calls that
+# Docker's default profile refuses. Exits with 0, with 1 if a check failed, or with 77 if the system can't run the tests.
 set -euo pipefail
 [ $# = 2 ] || { echo "container: take: UZRAM HOST" >&2; exit 2; }
 uzram=$(realpath "$1") host=$(realpath "$2") failed=0 started=''
@@ -11,7 +11,7 @@ for tool in unshare gcc musl-gcc busybox /usr/bin/python3 /lib/ld-musl-x86_64.so
 unshare --mount --pid --ipc --net --uts --fork true 2> /dev/null || cannot "unshare is refused"
 
 work=$(mktemp -d) group=/sys/fs/cgroup/memory/uzram-container-$$
-undo() { # All mounts are in a namespace that ends with the `unshare` that started it.
+undo() { # No mount remains, because the namespace of the mounts ends with `unshare`.
   [ -z "$started" ] || { kill -9 "$started" && wait "$started"; } 2> /dev/null || true
   [ ! -d "$group" ] || rmdir "$group" 2> /dev/null || { sleep 1; rmdir "$group"; }
   rm -rf --one-file-system "$work"
@@ -32,7 +32,7 @@ int main(int count, char **args) {
   for (;;) pause();
 }
 C
-# Docker's default profile refuses these calls to a container without capabilities, and those with numbers that it does not know.
+# Docker's default profile refuses these system calls, and unknown ones, to a container without capabilities.
 refused='acct add_key bpf chroot clock_settime delete_module fanotify_init finit_module fsconfig fsmount fsopen fspick get_mempolicy
   init_module io_uring_enter io_uring_register io_uring_setup ioperm iopl kcmp kexec_file_load kexec_load keyctl lookup_dcookie mbind
   migrate_pages mount mount_setattr move_mount move_pages open_by_handle_at open_tree perf_event_open pidfd_getfd pivot_root
@@ -42,12 +42,12 @@ cat > "$work/confine.c" <<C
 $(printf '#include <%s.h>\n' errno grp linux/filter linux/seccomp stddef stdio sys/prctl sys/syscall unistd)
 #define LOAD(field) BPF_STMT(BPF_LD | BPF_ABS, offsetof(struct seccomp_data, field))
 #define REFUSE(test, value, error) BPF_JUMP(BPF_JMP | test | BPF_K, value, 0, 1), BPF_STMT(BPF_RET, SECCOMP_RET_ERRNO | (error))
-/* Namespaces may not be made: the flags of clone can be read in its arguments, those of clone3 can't. */
+/* The filter refuses new namespaces. It can read the flags of clone, but not those of clone3. */
 static struct sock_filter rules[] = {LOAD(nr), REFUSE(BPF_JGT, 452, ENOSYS), REFUSE(BPF_JEQ, SYS_clone3, ENOSYS),
   $(printf 'REFUSE(BPF_JEQ, SYS_%s, EPERM), ' $refused)
   BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone, 0, 3), LOAD(args[0]), REFUSE(BPF_JSET, 0x7e020000, EPERM),
   BPF_STMT(BPF_RET, SECCOMP_RET_ALLOW)};
-/* confine PROGRAM ...: executes PROGRAM for a user without rights, with its calls filtered. */
+/* confine PROGRAM ...: executes PROGRAM as an unprivileged user, with this filter. */
 int main(int count, char **args) {
   struct sock_fprog filter = {sizeof rules / sizeof *rules, rules};
   if (count < 2 || setgroups(0, 0) || setgid(65534) || setuid(65534) || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
@@ -56,7 +56,7 @@ int main(int count, char **args) {
   return execvp(args[1], args + 1), perror(args[1]), 127;
 }
 C
-# Debian's root has this machine's /usr. Alpine's has busybox, musl, and the libraries that the command itself needs.
+# Debian's root has this machine's /usr. Alpine's root has busybox, musl, and the libraries that `uzram` needs.
 for root in "$work/debian" "$work/alpine"; do
   mkdir -p "$root"/{dev,proc,tmp,sys/fs/cgroup/memory,usr/local,local/bin,local/lib/uzram}; touch "$root/dev/null"
   install "$uzram" "$root/local/bin/uzram"; install "$host" "$root/local/lib/uzram/uzram-host"
@@ -66,7 +66,7 @@ done
 (cd "$work/alpine"; mkdir bin lib; cp "$(type -P busybox)" bin/busybox; ln -s busybox bin/sh; cp -L /lib/ld-musl-x86_64.so.1 lib
  musl-gcc -O2 -o local/bin/job ../static.c; { ldd "$uzram" 2> /dev/null | grep -o '/[^ ]*' || true; } | xargs -r cp -L --parents -t .)
 
-# enter ROOT PROGRAM ...: becomes process 1 of the root, in the memory cgroup if there is one. Only --stats needs a /tmp to write.
+# enter ROOT PROGRAM ...: runs the program as process 1 in ROOT, and in the memory cgroup if one exists. Only --stats writes to /tmp.
 enter() {
   [ ! -d "$group" ] || echo 0 > "$group/cgroup.procs"
   exec nice -n 5 unshare --mount --pid --ipc --net --uts --fork --kill-child --propagation private sh -ec '
@@ -82,14 +82,14 @@ enter() {
 # ran COMMAND ...: prints the command's output and its exit code on one line.
 ran() { local code=0 out; out=$("$@" 2>&1) || code=$?; echo $out $code; }
 check() { if [ "$2" = "$3" ]; then echo "ok      $1"; else echo "FAILED  $1: '$3' instead of '$2'"; failed=1; fi; }
-# check_held NAME PROCESSES MIB PROGRAM ...: all processes together hold at most 105% of MIB, which is the limit. The exit code is 7.
+# check_held NAME PROCESSES MIB PROGRAM ...: all processes together hold at most 105% of the limit, MIB. The exit code must be 7.
 check_held() {
   local figures held most=$(($3 << 20))
   figures=$(ran enter "$root" uzram run --limit "$3M" --stats --json -- "${@:4}")
   held=$(sed -n 's/.* "tree_held_max": \([0-9]*\) } 7$/\1/p' <<< "$figures")
   check "$1: ${held:=0} bytes of $most" "$2 1" "$(grep -o '"process":' <<< "$figures" | wc -l) $((0 < held && held <= most / 100 * 105))"
 }
-# check_term NAME PROGRAM ...: SIGTERM to process 1 of the namespace reaches the program, which exits with 42.
+# check_term NAME PROGRAM ...: sends SIGTERM to process 1 of the namespace. The program must get it and exit with 42.
 check_term() {
   local code=0; rm -f "$work/out"; touch "$work/out"
   enter "$root" "${@:2}" > "$work/out" 2>&1 & started=$!

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Makes a Debian package of the files that `make install` installs: deb.sh ROOT VERSION OUT. ROOT is its DESTDIR, with
-# PREFIX=/usr, and is changed to meet Debian's policy. After `make deb`, `cargo deb -p uzram-cli --no-build` (cargo-deb)
+# Makes a Debian package of installed files: deb.sh ROOT VERSION OUT. ROOT is the DESTDIR of `make install` with PREFIX=/usr.
+# The script changes files in ROOT to meet Debian's policy. After `make deb`, `cargo deb -p uzram-cli --no-build` (cargo-deb)
 # makes a package of the same files.
 set -eu
 umask 022
@@ -11,16 +11,16 @@ doc=$root/usr/share/doc/uzram
 library=$(cd "$root/usr/lib" && echo libuzram.so.*.*.*)
 interface=$(readlink "$root/usr/lib/libuzram.so") interface=${interface#libuzram.so.}
 
-# The debug information for backtraces is only in the files that are built here, and not in the package.
+# The package has no debug information. Only the build directory has it, for backtraces.
 strip=${STRIP:-strip}
 "$strip" --strip-unneeded "$root/usr/bin/uzram" "$root/usr/lib/$library" "$root/usr/lib/uzram/uzram-host"
 "$strip" --strip-debug --enable-deterministic-archives "$root/usr/lib/libuzram.a"
 
-# The oldest C library that has all symbols that the programs need. A static host needs none.
+# The package needs a C library with all symbols that the programs need. A static host needs no C library.
 libc=$(cat "$root/usr/bin/uzram" "$root/usr/lib/$library" "$root/usr/lib/uzram/uzram-host" |
   grep -aoE 'GLIBC_2\.[0-9]+' | sort -u -V | tail -n 1)
 
-# One file has both licences: a reference to Debian's copy of one, and the full text of the other.
+# One file has both licences. It refers to Debian's copy of the Apache licence, and has the full text of the MIT licence.
 rm -f "$doc"/LICENSE-*
 {
   echo 'Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/'

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Fetches programs' own tests, which must have the same results under `uzram run`: tools/suites.sh fetch. They are parts of Debian's
-# source packages, and are unpacked below target/suites, but not installed. The programs themselves are among `make setup-long`'s
-# packages. Maven downloads libraries in Java, which tools/suites.xml lists.
+# Fetches test suites of other programs: tools/suites.sh fetch. Each suite must have the same results under `uzram run`. The suites
+# come from Debian's source packages, and are unpacked below target/suites. `make setup-long` installs the programs. Maven downloads
+# the Java libraries that tools/suites.xml lists.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 suites=$PWD/target/suites
 
-# Runs a command of apt with separate lists: the system's sources, for source packages.
+# Runs a command of apt with separate lists, which contain the source packages of the system's sources.
 apt() {
   local command=$1; shift
   "$command" -qq -o Dir::State="$suites/apt" -o Dir::State::status=/var/lib/dpkg/status -o Dir::Cache="$suites/apt" \
@@ -29,7 +29,7 @@ lists() {
   apt apt-get update
 }
 
-# Fetches the tests of the installed version, otherwise of the newest one.
+# Fetches the tests of the installed version of a program, or else of its newest version.
 fetch() {
   local source=$1 package=$2 version archive
   [ -d "$suites/$source" ] && return
@@ -44,12 +44,12 @@ fetch() {
   mv "$suites/$source.new" "$suites/$source"
 }
 
-# Fetches libraries in Java by Maven, with the tests of one of them.
+# Fetches Java libraries by Maven, with the tests of one library.
 libraries() {
   [ -d "$suites/java" ] && return
   rm -rf "$suites/java.new"
   mkdir -p "$suites/java.new"
-  # Maven writes into the directory of the file that it reads.
+  # Maven writes into the directory of its project file.
   cp tools/suites.xml "$suites/java.new/pom.xml"
   (cd "$suites/java.new" && mvn -q -B -Dmaven.repo.local="$suites/maven" \
     org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies -DoutputDirectory=lib)

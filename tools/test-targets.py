@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Prints the test targets of packages as arguments of `cargo test`. The programs with unit tests
-are printed with `except`.
+"""Prints the test targets of packages as arguments of `cargo test`. With `except`, also prints the
+programs that have unit tests.
 
 usage: tools/test-targets.py of PACKAGE... | except PACKAGE...
 
-Cargo unifies features over the packages that a command names. So `cargo test --workspace` with the
-names of test targets builds nothing again, and `cargo test -p PACKAGE` would. A name that packages
-on both sides have is printed for the named ones, and selects the tests of all of them.
+Cargo unifies features over the packages that a command names. So `cargo test -p PACKAGE` would
+build crates again, while `cargo test --workspace` with the names of test targets does not. If named
+and other packages have test targets with the same name, only `of` prints the name. The name then
+selects the tests of all these packages.
 """
 
 import json
@@ -28,10 +29,10 @@ def main():
         for target in package["targets"]:
             if target["test"] and "test" in target["kind"]:
                 targets[package["name"] in named].add(f"--test {target['name']}")
-            # The unit tests of all programs; an explicit choice would include those without tests.
+            # Only programs that have unit tests are selected.
             elif target["test"] and "bin" in target["kind"]:
                 targets[False].add(f"--bin {target['name']}")
-    # If both sides have a test target of the same name, the name selects the tests of both.
+    # A name that named and other packages share selects the tests of both, so only `of` prints it.
     names = targets[True] if how == "of" else targets[False] - targets[True]
     print(" ".join(sorted(names)))
 

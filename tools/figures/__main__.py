@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""Writes the figures of README.md and docs/results.md, and draws docs/overhead.svg, from the committed results.
+"""Writes the figures in README.md and docs/results.md, and the chart docs/overhead.svg, from the committed results.
 
-    python3 tools/figures            writes them
-    python3 tools/figures --check    writes nothing, and ends with 1 if one of them is not what it would write
+    python3 tools/figures            writes the figures and the chart
+    python3 tools/figures --check    writes nothing, and exits with 1 if a figure or the chart is out of date
 """
 
 import argparse
 import sys
 from pathlib import Path
 
-# No bytecode files are left beside the sources.
+# Python writes no bytecode files beside the sources.
 sys.dont_write_bytecode = True
 
 import chart
@@ -24,7 +24,7 @@ PICTURE = "docs/overhead.svg"
 
 
 def wanted(root):
-    """Yields the path of each file below `root`, and the text that it must have."""
+    """Yields the path of each generated file, and the text that the file must have."""
     results = Results(root / "bench/results")
     made = form.tables(readme, results) | form.tables(report, results)
     for name in DOCUMENTS:
@@ -33,7 +33,7 @@ def wanted(root):
 
 
 def faults(root):
-    """Yields the faults, each with its remedy."""
+    """Yields each fault with its remedy."""
     for name, text in wanted(root):
         path = root / name
         old = path.read_text() if path.exists() else ""

@@ -1,10 +1,10 @@
-"""The answers to questions whose experiments were removed from `bench`, for README.md and docs/results.md.
+"""Answers of experiments that were removed from `bench`, for README.md and docs/results.md.
 
-The commit that measured an answer has the experiment, all of its results in bench/results, and the machine if it was
-recorded.
+Each answer names a commit. That commit contains the experiment and all its results in bench/results, which
+name the machine if `bench` recorded it.
 """
 
-# An overwrite of a device moves objects in the background; a store in a pool and its free are slower than malloc's.
+# A device that is overwritten moves objects in the background. A store in a pool and a free are slower than malloc's.
 OVERWRITES_CPU = "4.7 s"
 OVERWRITES_COMMIT = "ac3e820e"
 STORE_OVER = {"mimalloc": "1.31", "jemalloc": "2.02"}

@@ -1,4 +1,4 @@
-"""The chart of the overhead during the removals, for the kernel's zram and for uzram, as SVG."""
+"""Draws an SVG chart of the overhead of uzram and of the kernel's zram while directories are removed."""
 
 from math import log10
 
@@ -10,13 +10,14 @@ MARGIN = 22
 LEAST, MOST = 0.3, 100.0
 GRID = [0.5, 1, 2, 5, 10, 20, 50, 100]
 
-# Colours are set by classes and not by CSS variables, which only browsers support. The second set is for dark pages.
+# Each colour has a value for light pages and a value for dark pages. CSS variables are not used, because only browsers
+# support them.
 COLOURS = {"ground": ("#ffffff", "#0d1117"), "text": ("#1f2328", "#e6edf3"), "soft": ("#59636e", "#9198a1"),
            "grid": ("#d8dee4", "#30363d"), "ours": ("#0969da", "#58a6ff"), "kernel": ("#bc4c00", "#f0883e")}
 
 
 def style():
-    """Returns the CSS rules of both sets."""
+    """Returns the CSS rules for light and dark pages."""
     def rules(dark):
         ground, plain, soft, grid, ours, kernel = (pair[dark] for pair in COLOURS.values())
         return " ".join([
@@ -45,14 +46,14 @@ def text(x, y, what, kind="", anchor="middle"):
 
 
 def dot(kind, x, y):
-    """Returns the mark of a point: round for ours, square for the kernel's, so that colours are not needed."""
+    """Returns the mark of a point, which is round for uzram and square for the kernel. Readers need no colours."""
     if kind == "ours":
         return f'<circle class="dot ours" cx="{x:.1f}" cy="{y:.1f}" r="4"/>'
     return f'<rect class="dot kernel" x="{x - 4:.1f}" y="{y - 4:.1f}" width="8" height="8"/>'
 
 
 def drawn(results):
-    """Returns the chart."""
+    """Returns the chart as SVG."""
     figures = [f"{step}/overhead over C" for step in STEPS]
     series = {"ours": [results.value("removal", figure) for figure in figures],
               "kernel": [results.rival("removal", figure) for figure in figures]}
@@ -67,7 +68,7 @@ def drawn(results):
         out.append(f'<polyline class="line {kind}" points="{points}"/>')
         out += [dot(kind, x_of(step), y_of(value)) for step, value in enumerate(values)]
         out += [text(x_of(step), y_of(values[step]) - 12, percent(values[step]), f"{kind} named") for step in (0, last)]
-    # At a place between the lines.
+    # Each name is at a place where it overlaps no line.
     names = [("kernel", "the kernel's zram (Linux 6.18)", 35), ("ours", "uzram, a second after each removal", 15)]
     out += [text(x_of(5), y_of(series[kind][5]) - above, name, f"{kind} named", "end") for kind, name, above in names]
     out.append(dot("kernel", x_of(last), y_of(compacted)))
@@ -78,7 +79,7 @@ def drawn(results):
 
 
 def frame(series):
-    """Returns the head, the background and the titles."""
+    """Returns the head of the SVG, the background and the titles."""
     told = {kind: f"from {percent(values[0])} to {percent(values[-1])}" for kind, values in series.items()}
     what = "Memory beyond the compressed data, as a Linux source tree is deleted"
     return [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img">',
@@ -91,7 +92,7 @@ def frame(series):
 
 
 def grid():
-    """Returns the lines of the vertical axis, with their values."""
+    """Returns the grid lines of the vertical axis, with their values."""
     out = []
     for value in GRID:
         y = y_of(value)
@@ -101,7 +102,7 @@ def grid():
 
 
 def steps(left):
-    """Returns the names below the horizontal axis, every second one lower, and the data left at each step."""
+    """Returns the names of the steps below the horizontal axis, and the size of the data after each step."""
     out = [text(MARGIN, BOTTOM + 58, "MiB left", "soft", "start")]
     for step, (name, mebibytes) in enumerate(zip(STEPS, left)):
         low = 38 if step % 2 else 20

@@ -1,11 +1,11 @@
-"""Documents with blocks of figures in them.
+"""Fills the blocks of figures in documents. A block has this form:
 
     <!-- figures: NAME -->
     the text that this program generates from the committed results
     <!-- end -->
 
-This program writes all text between the marks. The rest of such a document must not contain measured figures,
-because they would not be updated when the results change.
+This program writes the text between the marks. The text outside of blocks must not contain measured figures,
+because a figure outside of a block is not updated when the results change.
 """
 
 import re
@@ -13,12 +13,12 @@ import re
 BLOCK = re.compile(r"<!-- figures: ([a-z-]+) -->\n(.*?)<!-- end -->\n", re.DOTALL)
 CODE = re.compile(r"^```.*?^```$|`[^`\n]*`", re.DOTALL | re.MULTILINE)
 FIGURE = re.compile(r"\d+\.\d+%?|\d+ ?%")
-# Versions of programs that were measured or are needed are not figures.
+# Versions of programs are not figures.
 VERSION = re.compile(r"(Linux|Rust|nbdkit|[Vv]ersion)[ -]?\d+(\.\d+)+|GPL-2\.0|Apache-2\.0")
 
 
 def filled(text, tables):
-    """Returns `text` with each block replaced by the table of its name."""
+    """Replaces the text of each block in `text` by the table with the block's name."""
 
     def block(match):
         name = match[1]
@@ -30,7 +30,7 @@ def filled(text, tables):
 
 
 def strays(text):
-    """Returns the number and the text of each line with a figure outside of a block."""
+    """Returns the number and the text of each line that has a figure outside of a block."""
 
     def blank(match):
         return "\n" * match[0].count("\n")
@@ -41,7 +41,7 @@ def strays(text):
 
 
 def differences(old, new):
-    """Returns the number, the old and the new text of the first line that differs, or None."""
+    """Returns the number of the first different line, its old text and its new text, or None if no line differs."""
     if old == new:
         return None
     pairs = enumerate(zip(old.splitlines(), new.splitlines()), 1)

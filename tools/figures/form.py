@@ -9,7 +9,7 @@ STEPS = [
 
 
 def tables(module, results):
-    """Returns the text of each block of a module, by name: `table_two_words` generates `two-words`."""
+    """Returns the blocks of a module by name. The function `table_two_words` generates the block `two-words`."""
     made = {name: value for name, value in vars(module).items() if name.startswith("table_")}
     return {name.removeprefix("table_").replace("_", "-"): value(results) for name, value in made.items()}
 
@@ -20,37 +20,37 @@ def prose(text, indent=""):
 
 
 def table(head, rows):
-    """Returns a table with the column titles `head`."""
+    """Returns a Markdown table with the column titles `head`."""
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
 
 
 def percent(number):
-    """Returns a percentage, with two decimals below ten and three digits above."""
+    """Formats a percentage with two decimals below ten, and with three digits from ten on."""
     return f"{number:.2f}%" if number < 10 else f"{number:.1f}%" if number < 100 else f"{number:.0f}%"
 
 
 def ratio(number):
-    """Returns a ratio with two decimals, or with three if it is close to one."""
+    """Formats a ratio with two decimals, or with three decimals if the ratio is close to one."""
     return f"{number:.3f}" if 0.985 <= number < 1.02 else f"{number:.2f}"
 
 
 def thousands(number):
-    """Returns a rate rounded to thousands, or to hundreds below ten thousand."""
+    """Formats a rate rounded to thousands, or to hundreds below ten thousand."""
     return f"{round(number, -3 if number >= 10_000 else -2):,.0f}"
 
 
 def of_inputs(results, file, what, form=ratio):
-    """Returns the cells of a figure for each input."""
+    """Returns a figure's cell for each input."""
     return [form(results.value(file, f"{name}/{what}")) for name, _ in INPUTS]
 
 
 def span(low, high):
-    """Returns a range, with two decimals."""
+    """Formats a range with two decimals."""
     return f"{low:.2f} to {high:.2f}"
 
 
 def over_kernel(results, what):
-    """Returns the range of a ratio to the kernel's zram over all inputs, for each processor."""
+    """Returns, for each processor, the range over all inputs of a ratio to the kernel's zram."""
     whole = f"{what}, ours over kernel zram"
     return [span(*results.ends(run, whole)) for run in results.runs("throughput")]

@@ -1,4 +1,4 @@
-"""Generates the blocks of README.md. Each number is read from the committed results, or names its commit."""
+"""Generates the blocks of README.md. Each number is from the committed results, or names its commit."""
 
 from answered import OVERWRITES_COMMIT, OVERWRITES_CPU, STORE_OVER
 from form import over_kernel, percent, prose, ratio, span, table, thousands
@@ -9,7 +9,7 @@ RUN = ": wall clock {}, over the kernel's"
 
 
 def table_front(r):
-    """The memory that stored data take, of their size."""
+    """Compares the memory that stored data use with the size of the data."""
     def row(what, name):
         ours = [r.value("blocks-ratio", f"{name}/{codec}: memory over original")
                 for codec in ("lz4, 4 KiB", "zstd 3, 4 KiB", "zstd 3, 64 KiB")]
@@ -23,7 +23,7 @@ def table_front(r):
 
 
 def table_six(r):
-    """The most important figures, each beside a rival's."""
+    """Lists the most important figures, each with the rival's figure."""
     def removed(what):
         return percent(r.value("removal", f"random 97%/{what}"))
 
@@ -49,14 +49,14 @@ def table_six(r):
 
 
 def beside_kernel(ranges):
-    """Returns two cells: the ratio of the throughput to the kernel's, for each processor, and the rival."""
+    """Returns two cells: the throughput over the kernel's for each processor, and the rival."""
     first, *others = ranges
     cell = "; ".join([f"{first} times the kernel's", *(f"{other} on another processor" for other in others)])
     return [cell, "kernel zram by direct I/O"]
 
 
 def table_losses(r):
-    """The losses to each rival; of the heap, if an input has to be chosen."""
+    """Lists the figures in which rivals are better. The input is the heap if a figure has several inputs."""
     def requests(what):
         # Converts MB/s to requests of 4 KiB per second.
         return thousands(r.rival("throughput", f"heap/{what}, ours over kernel zram") * 1e6 / 4096)

@@ -1,4 +1,4 @@
-"""Generates the blocks of docs/results.md. Each number is read from the committed results, or names its commit."""
+"""Generates the blocks of docs/results.md. Each number is from the committed results, or names its commit."""
 
 from answered import ANSWERS
 from form import INPUTS, STEPS, of_inputs, over_kernel, percent, prose, ratio, span, table
@@ -14,7 +14,7 @@ def table_processors(r):
 
 def table_failed(r):
     def missed(line):
-        """Returns the value with enough digits to show that it misses its bound."""
+        """Formats the value with so many digits that it differs from its bound."""
         bound = line["must"].split()[-1]
         digits = (f"{line['value']:.{count}f}" for count in range(2, 6))
         return next((text for text in digits if float(text) != float(bound)), str(line["value"]))
@@ -41,7 +41,7 @@ def table_removal(r):
         return [label, f"{left:.1f}", *map(percent, percents)]
 
     def both(what, form):
-        """Returns the figures of both removals: of directories, and at random."""
+        """Returns the figure for the removal of directories, and the figure for the random removal."""
         directories, random = (form(r.value("removal", f"{name}/{what}")) for name in ("directories", "random 97%"))
         return f"{directories} and {random}"
 
@@ -80,7 +80,7 @@ def table_kernel(r):
 def table_slots(r):
     slot, timed = (r.value("sparse", f"source/metadata per slot{more}") for more in ("", " with its time of access"))
     kernel = r.rival("sparse", "source/metadata per slot")
-    # The slot itself takes 8 bytes.
+    # A slot uses 8 bytes.
     sparse = r.value("sparse", "source/memory beyond the dense device's, over the slots' own") * 8
     return prose(f"A slot costs {slot:.1f} bytes beside its data, {timed:.1f} with the time of its last access; the "
                  f"kernel's costs {kernel:.0f} by its structures. Slots that lie far apart on a device of 16 TiB cost "
@@ -123,7 +123,7 @@ def table_served(r):
     return table(["", "uzram", "nbdkit", "ratio"], rows) + "\n\n" + text
 
 
-# The backends of a region, by their names in figures.
+# The backends of a region: the name in tables, and the name in figures.
 BACKENDS = [("signals", "signal"), ("userfaultfd by SIGBUS", "userfaultfd-sigbus"), ("userfaultfd by threads", "userfaultfd")]
 
 
@@ -166,11 +166,11 @@ def table_run(r):
     file = "run"
 
     def names(end):
-        """Returns the part before `end` of each figure's name that has this end."""
+        """Returns the names of the figures that end with `end`, without `end`."""
         return [name.removesuffix(end) for name in r.files[file] if name.endswith(end)]
 
     def given(name):
-        """Returns the cell of a figure, or a dash if the rival did not reach it."""
+        """Returns the cell of a figure, or a dash if the figure has no value."""
         number = r.line(file, name)["value"]
         return "-" if number is None else ratio(number)
 

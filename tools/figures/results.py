@@ -1,14 +1,14 @@
-"""The committed results of `bench` in bench/results, with one JSON object per line."""
+"""Reads the committed results of `bench` in bench/results, which have one JSON object per line."""
 
 import json
 
 
 class Missing(Exception):
-    """A document needs a figure that no committed result has."""
+    """A document needs a figure that is not in the committed results."""
 
 
 class Results:
-    """All figures of a directory, by file and name."""
+    """All figures in a directory, by file and name."""
 
     def __init__(self, folder):
         self.files = {}
@@ -17,7 +17,7 @@ class Results:
             self.files[path.stem] = {line["figure"]: line for line in lines}
 
     def line(self, file, figure):
-        """Returns the whole line of a figure."""
+        """Returns the JSON object of a figure."""
         try:
             return self.files[file][figure]
         except KeyError:
@@ -28,7 +28,7 @@ class Results:
         return self.number(file, figure, "value")
 
     def rival(self, file, figure):
-        """Returns the rival's value in the same run."""
+        """Returns the rival's value of a figure, from the same run."""
         return self.number(file, figure, "rival_value")
 
     def number(self, file, figure, key):
@@ -38,12 +38,12 @@ class Results:
         return number
 
     def processors(self, file):
-        """Returns the processors that a file names. A file of an older `bench` names none."""
+        """Returns the names of processors in a file. The list is empty for a file of an older `bench`."""
         names = {line.get("processor") for line in self.files[file].values()}
         return sorted(names - {None})
 
     def failed(self):
-        """Yields the file and the line of each figure that misses its bound."""
+        """Yields the file and the JSON object of each figure that misses its bound."""
         for file, lines in self.files.items():
             for line in lines.values():
                 if line["pass"] is False:
@@ -57,5 +57,5 @@ class Results:
         return min(values), max(values)
 
     def runs(self, experiment):
-        """Returns the files of an experiment, one for each processor: NAME.jsonl, NAME-OTHER.jsonl."""
+        """Returns the files of an experiment, one for each processor, such as NAME.jsonl and NAME-OTHER.jsonl."""
         return [name for name in self.files if name == experiment or name.startswith(experiment + "-")]

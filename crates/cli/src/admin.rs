@@ -1,5 +1,5 @@
-//! Functions for administrators of servers: passed sockets, metrics, and lines printed every
-//! second.
+//! Functions for a server's administrators: sockets from a service manager, metrics, and a status
+//! line per second.
 
 pub(crate) mod exposition;
 pub(crate) mod metrics;

@@ -63,8 +63,8 @@ pub(crate) struct AttributesArgs {
     pub(crate) json: bool,
 }
 
-/// Parses the command line of this process. If the user requested help or the version, or if the
-/// command line is wrong, prints the text and returns the exit code in `Err`.
+/// Parses the command line of this process. For help, the version or a wrong command line, prints
+/// the text and returns the exit code in `Err`.
 pub(crate) fn parse() -> Result<Command, ExitCode> {
     let given: Vec<OsString> = std::env::args_os().collect();
     if let Some(args) = run_alone(&given) {
@@ -78,9 +78,9 @@ pub(crate) fn parse() -> Result<Command, ExitCode> {
     Cli::from_arg_matches(&matches).map(|cli| cli.command).map_err(refused)
 }
 
-/// Returns the arguments of `uzram run`, or `None` if the command line is of another command or is
-/// wrong. Building the definition of all commands would take longer than everything else that this
-/// process does.
+/// Returns the arguments of `uzram run`, or `None` for a wrong command line or another command.
+/// `uzram run` does not build the definitions of all commands, because that takes longer than its
+/// own work.
 fn run_alone(given: &[OsString]) -> Option<RunArgs> {
     let (_, rest) = given.split_first()?;
     if rest.first()? != "run" {
@@ -91,7 +91,6 @@ fn run_alone(given: &[OsString]) -> Option<RunArgs> {
     RunArgs::from_arg_matches(&matches).ok()
 }
 
-/// Returns the definition of the command line.
 pub(crate) fn cli() -> clap::Command {
     Cli::command()
 }

@@ -12,7 +12,6 @@ struct Row {
     summary: &'static str,
 }
 
-/// Returns the text to print.
 pub(crate) fn run(args: &AttributesArgs) -> String {
     if args.json {
         let row = |attribute: &Attribute| Row {

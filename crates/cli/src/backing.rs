@@ -1,4 +1,4 @@
-//! The file to which cold data are written back.
+//! The backing store of a device.
 
 use crate::error::Error;
 use crate::policy::BACKING_SPARE;
@@ -11,8 +11,8 @@ use std::path::Path;
 use std::sync::Arc;
 use zram::BackingFile;
 
-/// Opens a backing store for a device of `bytes` bytes: a block device, or a new file. The file is
-/// unlinked at once, so that its space is freed however this process ends.
+/// Opens a block device, or creates a file, as the backing store of a device of `bytes` bytes. The
+/// file is unlinked at once, so the system frees its space when this process ends.
 ///
 /// # Errors
 /// Fails if the file can't be created, or the device can't be used.
@@ -20,7 +20,7 @@ pub(crate) fn backing_store(path: &Path, bytes: u64) -> Result<Arc<BackingFile>,
     let failed = |why: io::Error| {
         let remedy = "name a file that does not exist yet, or a block device";
         match why.kind() {
-            // The kind is `WouldBlock` if another server holds the lock of the device.
+            // `WouldBlock` means that another server holds the lock of the block device.
             ErrorKind::ResourceBusy | ErrorKind::WouldBlock => backing_failed(
                 path,
                 " is in use",
@@ -40,7 +40,6 @@ pub(crate) fn backing_store(path: &Path, bytes: u64) -> Result<Arc<BackingFile>,
     Ok(Arc::new(store))
 }
 
-/// Returns the error of a failed operation on a backing store.
 pub(crate) fn backing_failed(path: &Path, what: &str, why: impl Display, remedy: &str) -> Error {
     Error::Failed(format!("--backing '{}'{what}: {why}; {remedy}", escaped(path)))
 }

@@ -1,4 +1,4 @@
-//! Commands that query and control a server: attributes, memory use and jobs.
+//! Commands that send requests to a server: attributes, memory use and jobs.
 
 mod job;
 mod program;
@@ -18,12 +18,12 @@ use std::path::Path;
 use watch::Disk;
 use zram::{Access, Attribute, JobKind, attributes};
 
-/// The attributes whose values are paths of files. These paths are made absolute, because the
-/// server may have another working directory.
+/// The attributes whose values are paths. The paths are made absolute, because the server may have
+/// another working directory.
 const PATHS: [&str; 2] = ["save", "restore"];
 
-/// The attributes that list all slots or all classes. These lists are too long to be printed with
-/// the other attributes.
+/// The attributes that list all slots or all classes. `uzram attr` without a name leaves out these
+/// long lists.
 const LONG: [&str; 2] = ["block_state", "classes"];
 
 /// Sends the request of `command` to the server, and prints the answer.
@@ -62,7 +62,7 @@ pub(crate) fn run(command: &ClientCommand) -> Result<(), Error> {
             store(server, "idle", age)
         }
         ClientCommand::Recompress { server, json, words } => {
-            // A word without `=` is the value of `type`, whose name was left out.
+            // A word without `=` is a value of the parameter `type`.
             let typed = |word: &String| match word.contains('=') {
                 true => word.clone(),
                 false => format!("type={word}"),
@@ -77,7 +77,7 @@ pub(crate) fn run(command: &ClientCommand) -> Result<(), Error> {
     }
 }
 
-/// Prints the memory of the device that is served.
+/// Prints the memory of the served device.
 fn stat(args: &StatArgs) -> Result<(), Error> {
     let control = args.server.path()?;
     if args.watch {
@@ -91,8 +91,8 @@ fn stat(args: &StatArgs) -> Result<(), Error> {
     })
 }
 
-/// Requests a job that reads or writes a file. The path is made absolute, because the server may
-/// have another working directory.
+/// Requests a job that reads or writes the file at `path`. Makes the path absolute, because the
+/// server may have another working directory.
 pub(crate) fn on_file(
     server: &ControlArgs,
     kind: JobKind,
@@ -112,8 +112,7 @@ pub(crate) fn on_file(
     job::run(&server.path()?, kind, text, json)
 }
 
-/// Returns `path` as an absolute path. If that is not possible, returns it unchanged, and the
-/// server refuses it.
+/// Makes `path` absolute. If that fails, returns `path` unchanged, and the server refuses the path.
 fn absolute(path: &str) -> String {
     let absolute = std::path::absolute(path).ok();
     let absolute = absolute.and_then(|path| path.to_str().map(str::to_owned));
@@ -124,8 +123,8 @@ fn store(server: &ControlArgs, name: &str, value: String) -> Result<(), Error> {
     text(&server.path()?, &Request::Store(name.to_owned(), value)).map(drop)
 }
 
-/// Standard output, and the last error of writing to standard output. The error is recorded so that
-/// it is not reported as an error of the server.
+/// Standard output, and the last error of a write to standard output. Without this record, the
+/// error would be reported as an error of the server.
 struct Out<W> {
     out: W,
     fault: Option<io::Error>,
@@ -174,7 +173,7 @@ fn parsed(stat: &str) -> Result<Stat, Error> {
         .map_err(|error| failed(serve::control::AskError::Broken(error.into())))
 }
 
-/// Returns a table like the table of `zramctl`: a line of headings, and one line of values.
+/// Returns a line of headings and a line of values, as `zramctl` prints them.
 fn table(stat: Stat) -> String {
     let name = if stat.name.is_empty() { "-".into() } else { stat.name.escape_debug().to_string() };
     let cells = [

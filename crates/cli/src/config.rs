@@ -4,8 +4,8 @@
 //! ```text
 //!   file -> section -> keys: zram-generator's, or options without -- -> options, then those given
 //! ```
-//! The options that the user gave are last, so they override the options in the file. Each value in
-//! the file is checked like a value on the command line.
+//! The options of the command line come last, so they override the options in the file. The values
+//! in the file are checked like those of the command line.
 
 mod algorithms;
 mod expression;
@@ -26,13 +26,13 @@ use std::path::{Path, PathBuf};
 const FOREIGN: [&str; 6] =
     ["host-memory-limit", "mount-point", "fs-type", "options", "swap-priority", "max-zram-size"];
 
-/// Options that can't be keys of the file: they specify the file or its section, or do not describe
-/// a disk.
+/// Options that can't be keys of the file. These options select the file or its section, or do not
+/// describe a disk.
 const NOT_KEYS: [&str; 3] = ["config", "section", "help"];
 
-/// Returns the command line of `uzram serve` with the options of its configuration file inserted
-/// before the options that the user gave. `cli` is changed so that later options override earlier
-/// ones. Returns `None` if the user specified no configuration file.
+/// Returns the command line of `uzram serve` with the file's options inserted before the user's
+/// options. Changes `cli` so that later options override earlier ones. Returns `None` if the user
+/// specified no configuration file.
 ///
 /// # Errors
 /// Fails as [`options`] does.
@@ -49,8 +49,8 @@ pub(crate) fn expanded(
     Ok(Some([command, &options, rest].concat()))
 }
 
-/// The configuration file of `uzram serve`, the requested section, and the options on the command
-/// line that the file may not override.
+/// The configuration file, its requested section, and the options of the command line that the file
+/// may not override.
 #[derive(Debug, Default)]
 struct ConfigFile {
     path: PathBuf,
@@ -71,8 +71,8 @@ fn file(cli: &Command, given: &[OsString]) -> Option<ConfigFile> {
     Some(ConfigFile { path, section, given: Given { algorithm: is_given("algorithm"), level } })
 }
 
-/// Checks the values of the options that a file sets, so that errors name the file. Required
-/// options may be missing, because the command line may contain them.
+/// Checks the values of the file's options, so that an error names the file. Required options may
+/// be missing, because the command line may have them.
 ///
 /// # Errors
 /// Fails if a value is invalid.
@@ -89,8 +89,7 @@ fn check(path: &Path, serve: &Command, options: &[OsString]) -> Result<(), Error
     }
 }
 
-/// Returns the options that a section of the file sets. `serve` is the command that defines these
-/// options.
+/// Returns the options that the requested section sets. `serve` is the definition of `uzram serve`.
 ///
 /// # Errors
 /// Fails if the file can't be read, or if a key or value in it is invalid.
@@ -113,7 +112,7 @@ fn options(file: &ConfigFile, serve: &Command) -> Result<Vec<OsString>, Error> {
     Ok(options)
 }
 
-/// Returns the requested section, or the only section if the command line requests none.
+/// Returns the requested section. Without a request, returns the file's only section.
 fn chosen<'i>(ini: &'i Ini, section: Option<&str>) -> Result<&'i Properties, String> {
     let names: Vec<&str> = ini.sections().flatten().collect();
     let listed = || match names.is_empty() {
@@ -140,7 +139,7 @@ fn chosen<'i>(ini: &'i Ini, section: Option<&str>) -> Result<&'i Properties, Str
     }
 }
 
-/// Returns the options that a key sets.
+/// Returns the options for a key of the file.
 fn of_key(key: &str, value: &str, given: &Given, serve: &Command) -> Result<Vec<String>, String> {
     let size = |option: &str| {
         let bytes = expression::bytes(value, memory::room());
@@ -158,7 +157,7 @@ fn of_key(key: &str, value: &str, given: &Given, serve: &Command) -> Result<Vec<
     }
 }
 
-/// Returns the option whose name is `key`, with its value.
+/// Returns the option `key` of `uzram serve` with its value.
 fn option(key: &str, value: &str, serve: &Command) -> Result<Vec<String>, String> {
     let is_it = |arg: &&clap::Arg| arg.get_long() == Some(key);
     let arg = serve.get_arguments().find(is_it).filter(|_| !NOT_KEYS.contains(&key));

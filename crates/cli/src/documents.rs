@@ -1,5 +1,5 @@
-//! Man pages and completions, made from the command's own definitions: `uzram generate`, a hidden
-//! command for packagers.
+//! `uzram generate`: a hidden command that writes man pages and completions for packagers. Both are
+//! made from the definition of the command line.
 
 use crate::error::Error;
 use crate::output;
@@ -13,7 +13,7 @@ use std::fs::create_dir_all;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-/// Each shell, and the path below `share` at which the shell searches for completions.
+/// Each shell, and the path of its completions below `share`.
 const SHELLS: [(Shell, &str); 3] = [
     (Shell::Bash, "bash-completion/completions/uzram"),
     (Shell::Zsh, "zsh/site-functions/_uzram"),
@@ -29,7 +29,6 @@ pub(crate) struct GenerateArgs {
     dir: PathBuf,
 }
 
-/// Writes the man pages and completions.
 pub(crate) fn run(args: &GenerateArgs, cli: Command) -> Result<(), Error> {
     let failed = |path: &Path| {
         let path = path.to_owned();
@@ -68,13 +67,13 @@ fn listed(cli: &Command) -> Command {
     listed.version(env!("CARGO_PKG_VERSION"))
 }
 
-/// Returns the man page of a command. The text after the command's help becomes separate sections
-/// of the page.
+/// Returns the man page of a command. The text that clap prints after the options becomes sections
+/// of its own.
 fn page(command: Command, related: &[String]) -> io::Result<Vec<u8>> {
     let after = command.get_after_help().map(ToString::to_string).unwrap_or_default();
     let version = format!("uzram {}", env!("CARGO_PKG_VERSION"));
     let has_commands = command.has_subcommands();
-    // The usage line of the help, which includes the names of the options' values.
+    // Unlike clap's man page, the help's usage line has the names of the options' values.
     let usage = command.clone().render_usage().to_string();
     let usage = usage.trim_start_matches("Usage:").trim().to_owned();
     let man = Man::new(command.override_usage(usage)).source(version).manual("uzram");
@@ -101,7 +100,7 @@ fn page(command: Command, related: &[String]) -> io::Result<Vec<u8>> {
     Ok(out)
 }
 
-/// Writes a list of exit codes and their meanings; a meaning may continue on further lines.
+/// Writes a list of exit codes and their meanings. A meaning may have several lines.
 fn exit_codes(roff: &mut Roff, list: &str) {
     roff.control("SH", ["EXIT STATUS"]);
     for line in list.lines() {

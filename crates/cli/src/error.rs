@@ -1,5 +1,5 @@
-//! The errors of the command, its exit codes, and messages used by several of its modules. Each
-//! message is one line that states the object, the reason and the remedy.
+//! The errors of the command `uzram`, its exit codes, and messages that several modules share. Each
+//! message is one line with the object, the reason and the remedy.
 
 use crate::log::log;
 use crate::text::{counted, escaped, human};
@@ -11,20 +11,17 @@ use std::process::ExitCode;
 /// The error of a command.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
-    /// Wrong use of the command, which fails on any machine.
+    /// A wrong command line, which fails on each machine.
     #[error("{0}")]
     Usage(String),
-    /// Data were not stored or read back completely, or a file, a directory or the memory is not as
-    /// required.
+    /// Data were not stored or read back completely, or a file, a directory or the memory is
+    /// unsuitable.
     #[error("{0}")]
     Failed(String),
-    /// A codec returned an error.
     #[error(transparent)]
     Codec(#[from] zcomp::Error),
-    /// The device returned an error.
     #[error("the device failed: {0}")]
     Device(#[from] zram::Error),
-    /// The user pressed Ctrl-C.
     #[error("interrupted")]
     Interrupted,
 }
@@ -35,7 +32,7 @@ impl Error {
         Error::Failed(format!("'{}' {what}: {why}; {remedy}", escaped(path)))
     }
 
-    /// Returns the error of a level or another parameter that the codec does not accept.
+    /// Returns the error for a parameter, such as a level, that the codec refuses.
     pub(crate) fn level(error: zcomp::Error) -> Self {
         Error::Usage(format!("--level: {error}"))
     }
@@ -45,8 +42,8 @@ impl Error {
         Error::Failed("a worker thread panicked; please report it".to_owned())
     }
 
-    /// Returns the error that the memory needed for each page of input, besides the memory of the
-    /// device, is not available.
+    /// Returns the error for a lack of the memory that grows with the input, besides the device's
+    /// memory.
     pub(crate) fn no_room(bytes: u64) -> Self {
         let bytes = human(bytes);
         Error::Failed(format!(
@@ -65,12 +62,12 @@ impl From<measure::Error> for Error {
     }
 }
 
-/// The exit code of a wrong command line, which would fail on any machine and with any files.
+/// The exit code of a wrong command line.
 pub(crate) const USAGE: u8 = 2;
-/// The exit code that a shell reports for a process ended by SIGINT.
+/// The exit code with which a shell reports a process that SIGINT killed.
 const INTERRUPTED: u8 = 130;
 
-/// Prints an error. Returns the exit code.
+/// Prints an error, and returns the exit code.
 pub(crate) fn report(error: &Error) -> ExitCode {
     log!("{error}");
     match error {
@@ -95,8 +92,7 @@ pub(crate) fn saved_in_part(pages: u64, file: &Path) -> Error {
     ))
 }
 
-/// Returns the error for an address space that is too small for the allocations that must not fail
-/// later.
+/// Returns the error for a lack of address space for allocations that must not fail later.
 pub(crate) fn no_room() -> Error {
     failed(
         "the server can't be started: its address space is too small for the memory that it sets \

@@ -1,5 +1,4 @@
-//! The command `uzram`: turns arguments into typed calls, and their results into tables and exit
-//! codes.
+//! The command `uzram`: converts arguments to calls, and their results to tables and exit codes.
 //!
 //! ```text
 //!   args -> commands: fill, analyze, train-dictionary, classes -> report, warnings
@@ -68,7 +67,7 @@ fn main() -> ExitCode {
         Ok(command) => command,
         Err(exit) => return exit,
     };
-    // `run` only executes a program or waits for its end, which needs no large stack.
+    // `uzram run` only executes a program or waits for its end, so it needs no large stack.
     if !matches!(command, Command::Run(_)) {
         process_start::provide_stack();
     }
@@ -98,12 +97,11 @@ fn restore(args: &RestoreArgs) -> Result<(), Error> {
     restore::run(args)
 }
 
-/// Writes to standard output.
 fn print(text: &str) -> Result<(), Error> {
     print_on(text).map(drop)
 }
 
-/// Writes to standard output. Returns whether standard output still has a reader.
+/// Returns false if the reader has closed the pipe.
 fn print_on(text: &str) -> Result<bool, Error> {
     let mut out = std::io::stdout().lock();
     let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
@@ -111,8 +109,8 @@ fn print_on(text: &str) -> Result<bool, Error> {
     print_result(written).map(|()| is_read)
 }
 
-/// Converts the result of writing to standard output. A closed pipe is not an error, because the
-/// reader needs no more output.
+/// Converts the result of a write to standard output. A closed pipe is no error, because its reader
+/// needs no more output.
 fn print_result(written: std::io::Result<()>) -> Result<(), Error> {
     match written {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(Error::Failed(format!(

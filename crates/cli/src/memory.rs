@@ -1,4 +1,4 @@
-//! The memory that is available to this process, and a suitable limit of pool pages.
+//! The memory that this process may use, and the limit of pool pages.
 
 mod cgroup;
 
@@ -8,8 +8,8 @@ use crate::text::human;
 use measure::memory::Fields;
 use zram::memparse;
 
-/// Returns the bytes of memory that this process may use: the machine's memory, or the limit of its
-/// cgroup if that is lower.
+/// Returns the machine's memory in bytes, or the limit of this process's cgroup if the limit is
+/// lower.
 pub(crate) fn room() -> Option<u64> {
     let total = Fields::read("/proc/meminfo").bytes("MemTotal");
     [total, cgroup::memory_limit()].into_iter().flatten().min()
@@ -21,8 +21,8 @@ pub(crate) fn cgroup_limit() -> Option<u64> {
     cgroup::memory_limit().filter(|limit| total.is_none_or(|total| *limit < total))
 }
 
-/// Returns the default limit of pool pages for `room` bytes of memory, of which `beside` bytes are
-/// not available for pool pages.
+/// Returns the default limit of pool pages. This process may use `room` bytes, and needs `beside`
+/// of them for other memory.
 ///
 /// # Errors
 /// Fails if less than [`LIMIT_MIN`] is left.
@@ -44,20 +44,18 @@ fn default_limit(room: u64, beside: u64) -> Result<u64, Error> {
     )))
 }
 
-/// The limit of pool pages that the user requests.
+/// The requested limit of pool pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum MemLimit {
     /// The default, which depends on the memory that this process may use.
     #[default]
     Default,
-    /// A number of bytes.
     Bytes(u64),
-    /// No limit.
     None,
 }
 
 impl MemLimit {
-    /// Parses an argument in bytes, in which 0 means no limit.
+    /// Parses a number of bytes; 0 means no limit.
     ///
     /// # Errors
     /// Fails if the text is not a size, or if the limit is below [`LIMIT_MIN`].
@@ -73,8 +71,8 @@ impl MemLimit {
         }
     }
 
-    /// Returns the limit in bytes, or `None` if there is no limit. `beside` maps the bytes of
-    /// memory that this process may use to the bytes that are needed besides the pool's pages.
+    /// Returns the limit in bytes, or `None` for no limit. For the default, `beside` gets the
+    /// memory that this process may use, and returns the part needed besides pool pages, in bytes.
     ///
     /// # Errors
     /// Fails if the default leaves less than [`LIMIT_MIN`] for pages.

@@ -1,6 +1,5 @@
-//! Files that a command writes, completely or not at all, and block devices that it writes in
-//! place. Each target is checked before the command begins its work, and before anything is
-//! changed.
+//! Files that a command writes completely or not at all, and block devices that it writes in place.
+//! The command checks each target before it begins its work.
 //!
 //! ```text
 //!   target                           a file is to be written    a device may be
@@ -29,8 +28,8 @@ use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use zram::AtomicFile;
 
-/// Checks that a file can be created or replaced at `path`, and that it is not one of the `inputs`,
-/// which are files, or directories whose files are read.
+/// Checks that a file can be created or replaced at `path`, and that `path` is not one of `inputs`.
+/// The inputs are files, and directories whose files are read.
 ///
 /// # Errors
 /// Fails if no file can be created at `path`, or if the file at `path` is an input.
@@ -43,7 +42,7 @@ pub(crate) fn check(path: &Path, inputs: &[PathBuf]) -> Result<(), Error> {
     check_no_input(path, inputs)
 }
 
-/// Checks that the file at `path` is not one of the `inputs` and does not lie below one.
+/// Checks that the file at `path` is no input and lies below no input.
 fn check_no_input(path: &Path, inputs: &[PathBuf]) -> Result<(), Error> {
     match inputs.iter().find(|input| is_read(path, input)) {
         Some(input) if is_same(path, input) => Err(out_path(path, "it is an input")),
@@ -70,11 +69,12 @@ pub(crate) fn check_name(path: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Writes a file with `fill`, and puts it in place when it is complete. An existing file keeps its
-/// permissions; a new file has the permissions of `mode` that the umask permits.
+/// Writes a new file with `fill`, and moves it to `path` when it is complete. An existing file's
+/// permissions stay. If none exists, the new file gets the permissions of `mode` that the umask
+/// permits.
 ///
 /// # Errors
-/// Fails if the file can't be written; an existing file is then unchanged.
+/// If the new file can't be written, fails and leaves an existing file unchanged.
 pub(crate) fn write(
     path: &Path,
     mode: u32,
@@ -86,12 +86,11 @@ pub(crate) fn write(
     file.sync().and_then(|()| file.put_in_place()).map_err(failed)
 }
 
-/// Returns the error of a file that could not be written.
 pub(crate) fn failed(path: &Path) -> impl Fn(io::Error) -> Error {
     |why| Error::of_file(path, "can't be written", why, "make room, or give another path")
 }
 
-/// Returns the error of a path at which no file can be created.
+/// Returns the error for a path at which no file can be created.
 pub(crate) fn out_path(path: &Path, why: impl Display) -> Error {
     Error::Failed(format!(
         "can't create a file at '{}': {why}; give another path, in a writable directory",
@@ -99,7 +98,8 @@ pub(crate) fn out_path(path: &Path, why: impl Display) -> Error {
     ))
 }
 
-/// Returns the error of a path that is too long for the names that a save derives from it.
+/// Returns the error for a path that is too long, because a save makes files with longer names
+/// beside it.
 pub(crate) fn long_name(path: &Path) -> Error {
     Error::Usage(format!(
         "nothing can be saved to '{}': its name is too long, as a save makes files beside it with \
@@ -108,7 +108,7 @@ pub(crate) fn long_name(path: &Path) -> Error {
     ))
 }
 
-/// Returns the error of [`AtomicFile`] for a refused path, with the reason in words.
+/// Adds a reason in words to the error of [`AtomicFile`] for a refused path.
 fn reason(error: io::Error) -> io::Error {
     io::Error::other(match Errno::from_io_error(&error) {
         Some(Errno::ISDIR | Errno::INVAL) => "it is not a regular file",
@@ -127,7 +127,7 @@ fn is_read(path: &Path, input: &Path) -> bool {
     is_below || is_same(path, input)
 }
 
-/// Returns true if two paths lead to the same file or block device.
+/// Returns true if `path` and `other` lead to the same file or block device.
 pub(crate) fn is_same(path: &Path, other: &Path) -> bool {
     let file = |path: &Path| {
         let of = fs::metadata(path).ok()?;
@@ -155,7 +155,7 @@ mod tests {
         let [file, link, probe] = ["file", "link", "probe"].map(|name| dir.path().join(name));
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         fs::write(&probe, b"").unwrap();
-        // A killed program left this file behind, which only its owner may access.
+        // A killed program has left this file, which only its owner may access.
         fs::write(dir.path().join(".file.saving"), b"more than is written now").unwrap();
         write_bytes(&file, b"one").unwrap();
         assert_eq!(fs::read(&file).unwrap(), b"one");
@@ -179,7 +179,7 @@ mod tests {
             first.write_all(b"first").unwrap();
             let busy = write_bytes(&file, b"second").unwrap_err();
             assert!(busy.to_string().contains("another program is writing it"), "{busy}");
-            // The target is busy for a moment only, so the check succeeds.
+            // The target is busy only for a moment, so the check succeeds.
             check(&file, &[])
         })
         .unwrap();

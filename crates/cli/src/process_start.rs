@@ -1,11 +1,11 @@
 //! Process setup that saves address space and prevents later failures.
 //!
 //! # Safety
-//! The function before `main` runs on the only thread, before the standard library has set anything
-//! up, and calls only `signal` and `mallopt`. The setup in `main` may happen at any time. The code
+//! The function before `main` runs on the only thread, before the standard library's setup, and
+//! calls only `signal` and `mallopt`. The functions that `main` calls may run at any time. The code
 //! that runs in a child before the child executes a program calls only `signal`. The passed
-//! descriptors are taken once, before this process opens a descriptor that stays open. Each of them
-//! is open, so it has no other owner.
+//! descriptors are taken once, before this process opens a descriptor that stays open. Each passed
+//! descriptor is open and has no other owner.
 #![allow(unsafe_code)]
 
 use crate::policy::{AT_START, FIRST_STACK};
@@ -26,10 +26,10 @@ static WAS_PIPE_IGNORED: AtomicBool = AtomicBool::new(false);
 #[unsafe(link_section = ".init_array")]
 static BEFORE_MAIN: extern "C" fn() = before_main;
 
-/// Prevents the standard library from handling signals of faults. To report stack overflows, the
-/// standard library maps memory in each new thread, and ends the process if that fails. The
-/// standard library leaves ignored signals alone, and a stack overflow still ends the process, but
-/// without a message.
+/// Prevents the standard library from handling SIGSEGV and SIGBUS. To report stack overflows, the
+/// standard library maps memory in each new thread, and ends the process if the mapping fails. The
+/// standard library leaves ignored signals alone. A stack overflow then ends the process without a
+/// message.
 extern "C" fn before_main() {
     set_faults(libc::SIG_DFL, libc::SIG_IGN);
     // SAFETY: the calls only set the action of a signal to the default, and back.
@@ -38,8 +38,8 @@ extern "C" fn before_main() {
         libc::signal(libc::SIGPIPE, before);
         WAS_PIPE_IGNORED.store(before == libc::SIG_IGN, Relaxed);
     }
-    // Each arena of the C library takes 64 MiB of address space, and the C library would create
-    // several arenas per processor.
+    // Each malloc arena uses 64 MiB of address space, and by default the C library creates several
+    // per processor.
     #[cfg(target_env = "gnu")]
     // SAFETY: no other thread exists yet; memory that is already allocated is not affected.
     unsafe {
@@ -47,8 +47,8 @@ extern "C" fn before_main() {
     }
 }
 
-/// Changes the action of the signals for invalid memory accesses of this process, unless other
-/// code, such as a sanitizer, has changed it.
+/// Changes the actions of SIGSEGV and SIGBUS from `from` to `to`. Keeps an action that other code,
+/// such as a sanitizer, has set.
 fn set_faults(from: libc::sighandler_t, to: libc::sighandler_t) {
     for signal in [libc::SIGSEGV, libc::SIGBUS] {
         // SAFETY: the calls only set the action of a signal to the default or to "ignore", or
@@ -62,14 +62,14 @@ fn set_faults(from: libc::sighandler_t, to: libc::sighandler_t) {
     }
 }
 
-/// Restores the actions of signals for the programs that this process starts. `main` calls this
-/// function first.
+/// Restores the actions of SIGSEGV and SIGBUS, which programs that this process starts inherit.
+/// `main` calls this function first.
 pub(crate) fn prepare() {
     set_faults(libc::SIG_IGN, libc::SIG_DFL);
 }
 
-/// Touches the first thread's stack, so that the stack need not grow later. The touch can't fail if
-/// [`has_memory`] returned true.
+/// Touches the first thread's stack, so that the stack need not grow later. If [`has_memory`]
+/// returned true, the touch can't fail.
 pub(crate) fn provide_stack() {
     let stack = getrlimit(Resource::Stack).current;
     if stack.is_none_or(|bytes| bytes >= 2 * FIRST_STACK as u64) {
@@ -77,14 +77,14 @@ pub(crate) fn provide_stack() {
     }
 }
 
-/// Returns whether the process can allocate the memory that it needs until the reserve exists.
-/// Until then, a failed allocation would end the process without a message.
+/// Returns whether the process can allocate the memory that it needs before the reserve exists. A
+/// failed allocation before that would end the process without a message.
 pub(crate) fn has_memory() -> bool {
     Vec::<u8>::new().try_reserve_exact(AT_START).is_ok()
 }
 
-/// Makes `command` start its program with the action of SIGPIPE that this process inherited,
-/// because the standard library would set the default action.
+/// Makes `command` start its program with the action of SIGPIPE that this process inherited. The
+/// standard library would set the default action instead.
 pub(crate) fn keep_pipe_signal(command: &mut Command) {
     if WAS_PIPE_IGNORED.load(Relaxed) {
         // SAFETY: the closure calls only `signal`, which may be called between a fork and the
@@ -98,8 +98,8 @@ pub(crate) fn keep_pipe_signal(command: &mut Command) {
     }
 }
 
-/// Returns the sockets that a service manager passed to this process (LISTEN_FDS), each with its
-/// name. Call this function before any file is opened. All calls after the first one return an
+/// Takes the sockets that a service manager passed to this process (LISTEN_FDS), and returns them
+/// with their names. Call this function once, before any file is opened. A further call returns an
 /// empty list.
 ///
 /// # Errors
@@ -109,11 +109,11 @@ pub(crate) fn passed_sockets() -> io::Result<Vec<(String, OwnedFd)>> {
     if ARE_TAKEN.swap(true, Relaxed) {
         return Ok(Vec::new());
     }
-    // If no sockets were passed, or if they were passed to another process, the names are ignored.
+    // If no sockets were passed to this process, the names are ignored.
     if sd_notify::listen_fds()?.len() == 0 {
         return Ok(Vec::new());
     }
-    // Each descriptor is open, because marking it close-on-exec succeeded.
+    // Each descriptor is open, because sd_notify has marked each of them close-on-exec.
     let passed = sd_notify::listen_fds_with_names()?;
     // SAFETY: this function takes the descriptors once, and each is open and has no other owner;
     // see the head of this file.

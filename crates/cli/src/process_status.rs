@@ -1,8 +1,8 @@
-//! The system's information about this process.
+//! Values of this process from /proc/self/status.
 
 /// Returns the number after `label` in `/proc/self/status`, if the line exists.
 fn process_status(label: &str, radix: u32) -> Option<u64> {
-    // The file contains the name of the program, which may contain any bytes.
+    // The file contains the program's name, which need not be UTF-8.
     let status = std::fs::read("/proc/self/status").ok()?;
     let status = String::from_utf8_lossy(&status);
     let digits = status.lines().find_map(|line| line.strip_prefix(label))?;
@@ -14,8 +14,7 @@ pub(crate) fn ignored_signals() -> u64 {
     process_status("SigIgn:", 16).unwrap_or(0)
 }
 
-/// Returns the permissions of `mode` that remain for a new file after the process's umask is
-/// applied.
+/// Returns the permissions of `mode` that this process's umask permits for a new file.
 pub(crate) fn masked(mode: u32) -> u32 {
     mode & !process_status("Umask:", 8).map_or(0o077, |umask| umask as u32)
 }

@@ -1,4 +1,4 @@
-//! A progress bar with the rate and the remaining time, on a terminal only.
+//! A progress bar with the rate and the remaining time, for terminals only.
 
 use crate::policy::PROGRESS_TICK;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -13,8 +13,8 @@ const TEMPLATE: &str =
 pub(crate) struct Progress(ProgressBar);
 
 impl Progress {
-    /// Begins a phase of this name over `bytes` bytes. The bar is hidden if standard output or
-    /// standard error is not a terminal.
+    /// Begins the phase `phase` of `bytes` bytes. The bar is hidden if standard output or standard
+    /// error is no terminal.
     pub(crate) fn new(phase: &'static str, bytes: u64) -> Self {
         if !std::io::stderr().is_terminal() || !std::io::stdout().is_terminal() {
             return Progress(ProgressBar::hidden());
@@ -26,7 +26,7 @@ impl Progress {
         Progress(bar)
     }
 
-    /// Begins a phase whose length is unknown.
+    /// Begins a phase with an unknown number of bytes.
     pub(crate) fn unknown(phase: &'static str) -> Self {
         let progress = Progress::new(phase, 0);
         progress.0.set_style(ProgressStyle::default_spinner());
@@ -36,18 +36,18 @@ impl Progress {
         progress
     }
 
-    /// Returns true if the bar is drawn on a terminal.
     pub(crate) fn is_seen(&self) -> bool {
         !self.0.is_hidden()
     }
 
-    /// Sets the number of bytes that are done, and the total number of bytes `of` if that is known.
+    /// Sets the number of processed bytes to `done`, and the total number of bytes to `of` if that
+    /// is known.
     pub(crate) fn reach(&self, done: u64, of: Option<u64>) {
         of.inspect(|&of| self.0.set_length(of));
         self.0.set_position(done);
     }
 
-    /// Adds `bytes` bytes that are done.
+    /// Adds `bytes` to the number of processed bytes.
     pub(crate) fn advance(&self, bytes: u64) {
         self.0.inc(bytes);
     }

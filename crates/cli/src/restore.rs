@@ -31,7 +31,6 @@ struct Report {
     lost: Vec<Range<u64>>,
 }
 
-/// Restores the file, writes the image if one is requested, and prints the report.
 pub(crate) fn run(args: &RestoreArgs) -> Result<(), Error> {
     let image = args.output.as_deref().map(|path| Image::new(path, &args.file)).transpose()?;
     let not_restored = |error, limit| not_restored(error, &args.file, args.damage(), limit);
@@ -69,8 +68,8 @@ pub(crate) fn run(args: &RestoreArgs) -> Result<(), Error> {
     failure.map_or(Ok(()), Err)
 }
 
-/// Returns the error for a file that was not restored, with a remedy that the user can apply.
-/// `limit` is the limit of the pool's pages in bytes.
+/// Returns the error for a file that was not restored, with a remedy. `limit` is the limit of the
+/// pool's pages in bytes.
 pub(crate) fn not_restored(
     error: zram::Error,
     file: &Path,
@@ -80,8 +79,8 @@ pub(crate) fn not_restored(
     const ROOM: &str = "raise --mem-limit, or free memory";
     let refused = |why: &dyn Display| Error::of_file(file, "can't be restored", why, ROOM);
     match (error, limit) {
-        // A limit of all memory is set together with `limit`. At that limit, requests for address
-        // space fail as they do if the system limits the address space.
+        // `limit` also limits the tables. At that limit, requests for address space fail with the
+        // same error as at the system's limit.
         (zram::Error::OutOfMemory { source, .. }, Some(limit))
             if source.is_limit() || source.is_refused() || room::left().is_none() =>
         {
@@ -126,24 +125,24 @@ pub(crate) fn lost_lines(lost: &[Range<u64>]) -> String {
     lost.iter().map(line).collect()
 }
 
-/// The target of the restored disk's contents.
+/// The target of `--output`.
 enum Image {
-    /// A file, which is written completely or not at all, and its permissions if it is new.
+    /// A file, which is written completely or not at all, and the permissions of a new file.
     File(PathBuf, u32),
     /// A block device, written in place.
     Device(OutputDevice),
 }
 
 impl Image {
-    /// Checks the target. If the target is a block device, opens it, so that nothing else can use
-    /// it from now on.
+    /// Checks the target. Opens a block device exclusively, so that no other program can use the
+    /// device.
     fn new(path: &Path, saved: &Path) -> Result<Self, Error> {
         let inputs = [saved.to_owned()];
         if let Some(device) = OutputDevice::open(path, &inputs)? {
             return Ok(Image::Device(device));
         }
         output::check(path, &inputs)?;
-        // The image gets the permissions of the saved file.
+        // A new image gets the permissions of the saved file.
         let mode = fs::metadata(saved).map_or(0o666, |saved| saved.mode() & 0o777);
         Ok(Image::File(path.to_owned(), mode))
     }
@@ -152,7 +151,7 @@ impl Image {
         match self {
             Image::File(path, mode) => output::write(path, *mode, |file| {
                 let (file, failed) = (file.file(), output::failed(path));
-                // Zeros are not written, so they become holes of the file.
+                // Slots of zeros are not written, so they become holes of the file.
                 write_stored(file, device, interrupt, &failed, |block| {
                     block.iter().any(|&of| of != 0)
                 })?;
@@ -169,7 +168,7 @@ impl Image {
     }
 }
 
-/// Writes the stored slots for whose data `wanted` returns true, and skips all other slots.
+/// Writes each stored slot for whose data `wanted` returns true.
 fn write_stored(
     file: &File,
     device: &Device,
@@ -198,8 +197,7 @@ fn write_stored(
     Ok(())
 }
 
-/// Zeroes the first `bytes` bytes of a block device, with large zeroing calls if the device
-/// supports them.
+/// Zeroes the first `bytes` bytes of a block device, by `fallocate` if the device supports it.
 fn zero(
     disk: &File,
     bytes: u64,

@@ -20,7 +20,7 @@ const NOT_EXECUTABLE: u8 = 126;
 /// The exit code for a program that does not exist.
 const NOT_FOUND: u8 = 127;
 
-/// Runs `uzram run`. Returns the exit code, or does not return if the program replaces this
+/// Executes `uzram run`, and returns the exit code. Does not return if the program replaces this
 /// process.
 pub(crate) fn run(args: &RunArgs) -> ExitCode {
     let options = match options(args) {
@@ -41,7 +41,7 @@ pub(crate) fn run(args: &RunArgs) -> ExitCode {
     }
 }
 
-/// Prints why a program was not started. Returns the exit code, which is that of a shell or `env`.
+/// Prints why a program was not started. Returns the exit code that a shell would return.
 fn refused(refusal: Refusal) -> ExitCode {
     let code = match refusal {
         Refusal::NotExecutable(_) => NOT_EXECUTABLE,

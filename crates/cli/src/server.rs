@@ -1,4 +1,4 @@
-//! `uzram serve`: serves a device as a disk to other programs, until a signal ends the server.
+//! `uzram serve`: serves a device as a disk until a signal ends the server.
 
 mod conflicts;
 mod device;
@@ -28,16 +28,16 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Instant;
 use turn::Turn;
 
-/// Serves a disk until a signal ends the server.
 pub(crate) fn run(args: &ServeArgs) -> Result<(), Error> {
     let passed = Passed::take(args)?;
-    // Conflicts are reported before the device is created or restored, because that may take long.
+    // Conflicts are reported first, because the creation or the restore of the device may take
+    // long.
     conflicts::check(args)?;
     let given = args.save_on_exit.as_deref();
     let save_file = given.map(|path| SaveFile::new(path, args.config.as_slice())).transpose()?;
     save_file.iter().for_each(|file| file.warn_unless(args.restored()));
-    // Threads inherit this setting from the thread that starts them, so the setting is changed
-    // before threads start.
+    // A new thread inherits this setting from its creator, so the setting changes before threads
+    // start.
     if !is_io_flusher() && args.mount.is_some() {
         log!(
             "without CAP_SYS_RESOURCE this server may deadlock when memory is short, as the kernel \
@@ -46,8 +46,8 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Error> {
         );
     }
     headroom::keep(args, &passed)?;
-    // Until the device is created, a signal ends the process at once, because no socket or mount
-    // exists that the process would leave behind.
+    // While the device is created, no socket or mount exists, so a signal may end the process at
+    // once.
     let zram = Arc::new(device::make(args)?);
     let signals = Signals::new()?;
     let turn = Arc::new(Turn::default());
@@ -58,7 +58,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Error> {
     let started =
         started.and_then(|()| print_within(serving.served.status.announcement(), &signals));
     if started.is_ok() {
-        // The call fails only if no service manager waits for this notification.
+        // The call fails if no service manager waits for the notification, which is no error.
         let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
         let mut fullness = Fullness::default();
         let mut look = || fullness.look(&serving.served.disk);
@@ -67,12 +67,12 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Error> {
         let _ = sd_notify::notify(&[sd_notify::NotifyState::Stopping]);
         log!("received {signal}, shutting down");
     } else {
-        // The signals so far requested the end of the server; only later signals cancel the save.
+        // Only signals from now on cancel the save. Earlier signals requested the server's end.
         signals.forget();
     }
     let ended = match &save_file {
         Some(save_file) => {
-            // Locations on the disk itself can be recognized only while the disk is served.
+            // A location on the disk itself can be recognized only while the disk is served.
             let places = locations::all(save_file);
             turn.take(false);
             let is_unused = serving.check_unused();
@@ -97,8 +97,8 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Error> {
     started.and(ended)
 }
 
-/// Prints `text`. Waits until standard output accepts the text, a time limit expires, or a signal
-/// arrives.
+/// Prints `text`. Waits until standard output accepts the text, `PRINTED_WITHIN` has passed, or a
+/// signal arrives.
 fn print_within(text: String, signals: &Signals) -> Result<(), Error> {
     let (sender, receiver) = mpsc::channel();
     let prints = move || drop(sender.send(crate::print(&text)));
@@ -121,7 +121,7 @@ fn print_within(text: String, signals: &Signals) -> Result<(), Error> {
 }
 
 /// Asks the kernel not to wait for this process's own disk when the kernel reclaims memory for this
-/// process. Returns whether the process has the privilege that this request needs.
+/// process. Returns whether the process has the privilege for this request.
 fn is_io_flusher() -> bool {
     rustix::process::configure_io_flusher_behavior(true).is_ok()
 }

@@ -1,4 +1,4 @@
-//! Attributes of a device, as arguments set and show them.
+//! The attributes of a device in arguments such as `--set` and `--show`.
 
 use crate::error::Error;
 use zram::{Access, Attribute, Zram, attributes};
@@ -11,8 +11,8 @@ pub(crate) struct AttributeSetting {
 }
 
 impl AttributeSetting {
-    /// Parses `NAME=VALUE` for an attribute that can be set before the device has data. `size` is
-    /// the error message for the size, which can't be set by this argument.
+    /// Parses `NAME=VALUE` for an attribute that can be set before the device has data. If `NAME`
+    /// is the size of the disk, fails with the message `size`.
     ///
     /// # Errors
     /// Fails if the attribute does not exist or can't be set.
@@ -26,9 +26,6 @@ impl AttributeSetting {
         }
     }
 
-    /// Sets the attribute.
-    ///
-    /// # Errors
     /// Fails if the attribute can't have this value.
     pub(crate) fn apply(&self, zram: &Zram) -> Result<(), Error> {
         zram.store(self.name, &self.value).map_err(|error| {
@@ -41,13 +38,12 @@ impl AttributeSetting {
     }
 }
 
-/// Returns the attribute of this name.
 fn named(name: &str) -> Result<&'static Attribute, String> {
     let found = attributes().iter().find(|attribute| attribute.name == name);
     found.ok_or_else(|| "no such attribute; 'uzram attributes' lists them".to_owned())
 }
 
-/// Returns the name of the attribute `name`, if that attribute can be read.
+/// Checks that the attribute `name` exists and can be read, and returns its name.
 pub(crate) fn readable(name: &str) -> Result<&'static str, String> {
     let attribute = named(name)?;
     match attribute.access() {

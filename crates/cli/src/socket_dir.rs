@@ -1,4 +1,4 @@
-//! The default directory of a server's sockets.
+//! The default directory of servers' sockets.
 
 use crate::error::Error;
 use std::fmt::Display;
@@ -18,8 +18,8 @@ pub(crate) fn directory() -> PathBuf {
     }
 }
 
-/// Returns the directory of this user's sockets, which is created if it does not exist. Fails if
-/// another user could have created the directory.
+/// Returns the directory of this user's sockets, and creates it if necessary. Fails if another user
+/// could have created the directory.
 pub(crate) fn create() -> Result<PathBuf, Error> {
     let dir = directory();
     let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&dir);
@@ -28,8 +28,8 @@ pub(crate) fn create() -> Result<PathBuf, Error> {
     Ok(dir)
 }
 
-/// If a path lies in the default directory, checks that this directory belongs to this user alone.
-/// If other users could write to the directory, one of them could have created the socket.
+/// If `path` lies in the default directory, checks that only this user can write to the directory.
+/// Another user with write access could have created the socket.
 pub(crate) fn check_default(path: &Path) -> Result<(), Error> {
     let dir = directory();
     if path.parent() == Some(&dir) && std::fs::symlink_metadata(&dir).is_ok() {

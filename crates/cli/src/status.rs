@@ -16,7 +16,7 @@ pub(crate) struct ServerStatus {
     pub(crate) name: String,
     pub(crate) size: u64,
     pub(crate) algorithm: &'static str,
-    /// Whether NBD clients can only read.
+    /// The mode for NBD clients.
     pub(crate) mode: Mode,
     pub(crate) nbd: Address,
     pub(crate) mount: Option<PathBuf>,
@@ -40,11 +40,10 @@ pub(crate) struct Stat {
     pub(crate) huge_pages: u64,
     pub(crate) read_only: bool,
     pub(crate) connections: usize,
-    /// The activity of the device since its creation; zeros if the server's version does not report
-    /// this field.
+    /// The activity of the device since its creation. Zeros if the server is too old to report this
+    /// field.
     #[serde(default)]
     pub(crate) done: Done,
-    /// The running job, if any.
     pub(crate) job: Option<RunningJob>,
     pub(crate) nbd: String,
     /// The address of the metrics.
@@ -52,7 +51,8 @@ pub(crate) struct Stat {
     pub(crate) metrics: Option<String>,
 }
 
-/// A job and its progress in slots: the number done, and the total, or 0 if that is unknown.
+/// A running job, with its number of processed slots and its total number of slots. The total is 0
+/// if it is unknown.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct RunningJob {
     pub(crate) kind: String,
@@ -61,7 +61,7 @@ pub(crate) struct RunningJob {
 }
 
 impl ServerStatus {
-    /// Returns the current status, or `None` if the device is being created again.
+    /// Returns the current status, or `None` while the device is being created again.
     pub(crate) fn stat(&self, zram: &Zram, connections: usize) -> Option<Stat> {
         let device = zram.open().ok()?;
         let stat = device.mm_stat();
@@ -103,7 +103,7 @@ impl ServerStatus {
         }
     }
 
-    /// Returns the text that the server prints when clients can connect.
+    /// Returns the text that the server prints as soon as clients can connect.
     pub(crate) fn announcement(&self) -> String {
         let uri = self.uri();
         let size = human(self.size);
@@ -157,7 +157,7 @@ fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "'\\''"))
 }
 
-/// Returns a host as a part of a URI.
+/// Returns `host` in the form that a URI needs, with an IPv6 address in brackets.
 fn bracketed(host: &str) -> String {
     if host.contains(':') { format!("[{host}]") } else { host.to_owned() }
 }
@@ -170,7 +170,7 @@ fn metrics_uri(address: &Address) -> String {
     }
 }
 
-/// Encodes `bytes` for a URI.
+/// Percent-encodes `bytes` for a URI.
 fn encoded(bytes: &[u8]) -> String {
     let text = |&byte: &u8| match byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte) {
         true => char::from(byte).to_string(),

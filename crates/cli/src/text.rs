@@ -1,4 +1,4 @@
-//! Numbers and paths formatted for people, and figures as JSON.
+//! Formats numbers and names for people, and figures as JSON.
 
 use crate::policy::REPEATED;
 pub(crate) use measure::escaped;
@@ -9,7 +9,7 @@ pub(crate) fn counted(count: u64, thing: &str) -> String {
     format!("{count} {thing}{}", if count == 1 { "" } else { "s" })
 }
 
-/// Formats a number of bytes in the largest binary unit that is not larger than this number.
+/// Formats a number of bytes in the largest binary unit up to this number.
 pub(crate) fn human(bytes: impl TryInto<i64>) -> String {
     let bytes = bytes.try_into().unwrap_or(i64::MAX);
     const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
@@ -33,14 +33,14 @@ pub(crate) fn one_of(names: &[&str]) -> String {
     }
 }
 
-/// Returns `value` on one line and shortened, for an error message.
+/// Returns `value` shortened and on one line, for an error message.
 pub(crate) fn shortened(value: &str) -> String {
     let end = value.char_indices().nth(REPEATED).map(|(at, _)| at);
     let shown = value[..end.unwrap_or(value.len())].escape_debug().to_string();
     if end.is_some() { shown + "..." } else { shown }
 }
 
-/// Returns the words of a text with single spaces between them.
+/// Replaces each run of white space by one space.
 pub(crate) fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
@@ -53,7 +53,7 @@ pub(crate) fn json(report: &impl Serialize) -> String {
 
 /// Returns figures as JSON on one line.
 pub(crate) fn json_line(figures: &impl Serialize) -> String {
-    // Serialization can't fail, as above.
+    // Serialization can't fail, as in `json`.
     serde_json::to_string(figures).unwrap_or_default() + "\n"
 }
 

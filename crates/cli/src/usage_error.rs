@@ -9,8 +9,8 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use std::ffi::OsStr;
 use std::process::ExitCode;
 
-/// Prints the reason why a command line is refused, and returns the exit code. `first` is the first
-/// argument: the name of the subcommand whose help may be useful.
+/// Prints why a command line is refused, and returns the exit code. `first` is the first argument,
+/// which may name the subcommand whose help is useful.
 pub(crate) fn refuse(error: clap::Error, cli: &Command, first: Option<&OsStr>) -> ExitCode {
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
@@ -27,7 +27,7 @@ pub(crate) fn refuse(error: clap::Error, cli: &Command, first: Option<&OsStr>) -
     }
 }
 
-/// Returns the error on one line, with long values shortened.
+/// Returns the error on one line, with shortened values.
 pub(crate) fn told(mut error: clap::Error) -> String {
     let long: Vec<_> = error
         .context()
@@ -37,7 +37,7 @@ pub(crate) fn told(mut error: clap::Error) -> String {
         })
         .filter(|(_, short, len)| short.len() < *len)
         .collect();
-    // Clap's tips are removed, because they repeat the long values.
+    // Removes clap's tips, because they repeat the long values.
     if !long.is_empty() {
         error.insert(ContextKind::Suggested, ContextValue::None);
     }
@@ -47,7 +47,7 @@ pub(crate) fn told(mut error: clap::Error) -> String {
     without_usage(&error.render().to_string())
 }
 
-/// Returns the command that prints the relevant help.
+/// Returns the command line that prints the help of the subcommand `first`.
 fn help_of(cli: &Command, first: Option<&OsStr>) -> String {
     match first.and_then(|name| cli.find_subcommand(name)) {
         Some(command) => format!("{} {} --help", cli.get_name(), command.get_name()),
@@ -55,7 +55,7 @@ fn help_of(cli: &Command, first: Option<&OsStr>) -> String {
     }
 }
 
-/// Returns clap's paragraphs on one line, without the usage.
+/// Returns clap's paragraphs, except the usage, on one line.
 fn without_usage(text: &str) -> String {
     let told = text.split("\n\n").filter(|part| {
         let part = part.trim_start();

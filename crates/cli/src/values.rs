@@ -19,7 +19,7 @@ pub(crate) fn whole_number<N: FromStr + PartialOrd + Display>(
     })
 }
 
-/// Parses an algorithm's level. The algorithm itself decides which levels are valid.
+/// Parses an algorithm's level, which the algorithm itself checks later.
 ///
 /// # Errors
 /// Fails if the text is not a number.
@@ -38,10 +38,9 @@ pub(crate) fn block(text: &str) -> Result<usize, String> {
     }
 }
 
-/// Values with their names on the command line and in reports, and with their help.
+/// Each element is a name on the command line and in reports, the help text, and the value.
 pub(crate) type Names<T> = &'static [(&'static str, &'static str, T)];
 
-/// Returns a parser that accepts these names.
 pub(crate) fn named<T: Copy + Send + Sync>(names: Names<T>) -> impl TypedValueParser<Value = T> {
     let values = names.iter().map(|(name, help, _)| PossibleValue::new(*name).help(*help));
     PossibleValuesParser::new(values).try_map(move |text| {
@@ -50,7 +49,6 @@ pub(crate) fn named<T: Copy + Send + Sync>(names: Names<T>) -> impl TypedValuePa
     })
 }
 
-/// Returns the name of a value.
 pub(crate) fn name_of<T: PartialEq>(names: Names<T>, value: T) -> &'static str {
     names.iter().find(|(.., named)| *named == value).map_or("", |(name, ..)| name)
 }

@@ -1,7 +1,7 @@
 //! Finds the comments of files in languages other than Rust, by their delimiters.
 //!
-//! A string ends with its line, except a triple-quoted string of Python. If such a string begins a
-//! line, it is documentation and counts as a comment.
+//! A string ends with its line, except a triple-quoted string of Python. A triple-quoted string at
+//! the start of a line is documentation, which counts as a comment.
 
 use crate::source::Comment;
 use crate::tree::kind_of;
@@ -40,7 +40,7 @@ fn signs_of(path: &str) -> Option<&'static Signs> {
 }
 
 /// Returns the length of the string literal at the start of `text`. The literal begins and ends
-/// with `sign`, on one line.
+/// with `sign`.
 fn string_length(text: &str, sign: &str) -> usize {
     let (bytes, mut at) = (text.as_bytes(), sign.len());
     while at < bytes.len() && !text[at..].starts_with(sign) {
@@ -62,8 +62,8 @@ impl Reader {
         self.found.push(Comment { line, is_doc, is_trailing, text });
     }
 
-    /// Reads a line up to the end of the construct in which it begins. Returns the rest of the
-    /// line.
+    /// If a line begins in a comment or a string, reads up to the end of the comment or string.
+    /// Returns the remaining text of the line.
     fn end<'l>(&mut self, number: usize, line: &'l str) -> &'l str {
         let (end, is_said, is_doc) = match self.within {
             Within::Code => return line,
@@ -125,7 +125,7 @@ impl Reader {
     }
 }
 
-/// Returns the comments of a file, or an empty list if its language is unknown.
+/// Returns the comments of a file. The list is empty if the file's language is unknown.
 pub fn comments(path: &str, text: &str) -> Vec<Comment> {
     let Some(signs) = signs_of(path) else { return Vec::new() };
     let mut reader = Reader { signs, within: Within::Code, found: Vec::new() };

@@ -1,8 +1,7 @@
-//! Modules must not use each other in cycles. A module includes the modules inside it. Uses between
-//! a module and the modules inside it do not count.
+//! Modules must not use each other in cycles. A use by an inner module counts as a use by its outer
+//! modules. Uses between a module and the modules inside it do not count.
 //!
-//! The rule has two numbers for each crate: the modules in cycles, and the modules in the largest
-//! cycle.
+//! The rule counts, for each crate, the modules in cycles and the modules in the largest cycle.
 
 use std::collections::BTreeMap;
 
@@ -21,8 +20,8 @@ fn name(module: &Module) -> String {
     if module.path.is_empty() { "crate".into() } else { module.path.join("::") }
 }
 
-/// Returns, for each of two modules, its ancestor (or the module itself) directly below the nearest
-/// common ancestor.
+/// Returns the ancestors of two modules directly below the nearest common ancestor. A module counts
+/// as its own ancestor.
 fn siblings(modules: &[Module], one: usize, other: usize) -> (usize, usize) {
     let (one, other) = (&modules[one].path, &modules[other].path);
     let depth = one.iter().zip(other).take_while(|(name, of_other)| name == of_other).count();
@@ -30,7 +29,8 @@ fn siblings(modules: &[Module], one: usize, other: usize) -> (usize, usize) {
     (place(&one[..=depth]), place(&other[..=depth]))
 }
 
-/// Returns the groups of modules that form cycles, largest first, with the uses within each group.
+/// Returns the groups of modules that form cycles, the largest group first, with the uses within
+/// each group.
 fn cycles(modules: &[Module]) -> Vec<(usize, Vec<String>)> {
     let used = Graph::of(modules).edges();
     // Edges between the modules that `siblings` returns, with the first use of each edge.
@@ -85,7 +85,6 @@ fn modules_are_in_no_cycle() {
     ratchet::hold(&rules);
 }
 
-/// Returns the cycles of a crate that consists of `files`.
 #[cfg(test)]
 fn planted(files: &[(&str, &str)]) -> Vec<String> {
     let mut all = vec![("a/Cargo.toml", "")];
@@ -132,8 +131,8 @@ fn cycles_are_found_whatever_they_are_written_as() {
 #[test]
 fn what_is_no_cycle_is_not_told() {
     let fine = [
-        // These uses count in no cycle: of a parent, in tests, of another crate with a module's
-        // name, of a variable with a module's name.
+        // Uses that count in no cycle: of a parent, in tests, and of a crate or a variable with a
+        // module's name.
         ("use b::B; mod b; struct L;", "use super::L; pub struct B;", ""),
         (
             "mod b; mod c;",

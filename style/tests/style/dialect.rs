@@ -1,7 +1,7 @@
-//! Sentences must be plain English. For each file, the rule counts expressions that readers had to
-//! parse twice, and sentences of more than 35 words.
+//! Sentences must be plain English. The rule counts, for each file, expressions that readers had to
+//! read twice, and sentences of more than 35 words.
 //!
-//! The rule reads comments, documents and help texts, but neither code nor messages.
+//! The rule reads comments, documents and help texts. The rule ignores code and messages.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -28,7 +28,7 @@ struct Expression {
     /// The recommended words.
     instead: &'static str,
     pattern: &'static str,
-    /// The continuation that makes the expression acceptable, or "".
+    /// If this text follows the expression, the expression is not counted. The text may be "".
     unless: &'static str,
     /// A sentence with the fault, and one without it.
     planted: [&'static str; 2],
@@ -151,7 +151,7 @@ const EXPRESSIONS: [Expression; 17] = [
 
 /// The compiled patterns of all expressions.
 struct Patterns {
-    /// Finds the expressions in a sentence, in one pass.
+    /// Finds all expressions in one pass.
     all: Regex,
     each: Vec<(Regex, Option<Regex>)>,
 }
@@ -176,7 +176,7 @@ impl Patterns {
         }
     }
 
-    /// Returns, for each fault of a sentence, the index of the expression and its range in `text`.
+    /// Returns the index of each expression in `text`, and the range of the expression in `text`.
     fn faults(&self, text: &str) -> Vec<(usize, Range<usize>)> {
         let mut present = PatternSet::new(EXPRESSIONS.len());
         self.all.which_overlapping_matches(&Input::new(text), &mut present);
@@ -194,8 +194,7 @@ impl Patterns {
     }
 }
 
-/// Adds the faults of a sentence in the file `path` to the counts of expressions and of long
-/// sentences.
+/// Adds the faults of a sentence to the counts of expressions and of long sentences.
 fn look(path: &str, sentence: &Sentence, patterns: &Patterns, counts: &mut [Counts; 2]) {
     for (nth, range) in patterns.faults(&sentence.text) {
         let (line, instead) = (sentence.line(range.start), EXPRESSIONS[nth].instead);
@@ -261,7 +260,7 @@ fn each_expression_is_found_in_each_kind_of_text() {
             ("a.pyi", marked("# ")),
             ("a.sh", marked("# ")),
             ("Makefile", marked("# ")),
-            // Neither code nor messages are counted.
+            // Code and messages are ignored.
             ("b.md", format!("`{fault}`\n\n```\n{fault}\n```\n")),
             ("c.rs", format!("#[error(\"{fault}\")]\nstruct C;\n")),
             ("b.py", format!("print(\"\"\"{fault}\"\"\")\n")),

@@ -8,23 +8,21 @@ use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 #[derive(Default)]
 pub struct Block {
     pub is_heading: bool,
-    /// The labels of a table cell: the first cell of its row, and the head of its column.
+    /// For a table cell: the first cell of its row, and the head of its column.
     pub labels: Vec<String>,
-    /// Whether `make figures` wrote the block. A test of `bench` compares such a block with the
-    /// results.
+    /// Whether `make figures` wrote the block. A test of `bench` checks such blocks.
     pub is_written: bool,
-    /// Text and code, in order.
+    /// The text and the code of the block, in order.
     pub parts: Vec<Part>,
 }
 
-/// Text without code, or code within a text.
+/// A piece of text without code, or a piece of code.
 pub struct Part {
     pub line: usize,
     pub is_code: bool,
     pub text: String,
 }
 
-/// The parts of a document that rules need.
 #[derive(Default)]
 pub struct Document {
     pub blocks: Vec<Block>,

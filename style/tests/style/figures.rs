@@ -1,13 +1,12 @@
-//! The figures in the documents must be equal to committed results.
+//! The figures in the documents must equal committed results.
 //!
-//! A figure is a number with a decimal point or a percent sign. A block (a paragraph, an item, a
-//! row of a table) may cite results by `bench NAME` or `bench/results/NAME.jsonl`. Its figures must
-//! be in the results that it cites. The same holds for later blocks, up to the next citation or
-//! heading.
+//! A figure is a number with a decimal point or a percent sign. A paragraph, list item or table row
+//! cites results by `bench NAME` or `bench/results/NAME.jsonl`. Figures after a citation, up to the
+//! next citation or heading, must be in the cited results.
 //!
-//! Figures are compared digit by digit, as they are printed. If the row or column of a table names
-//! an input (heap, source, system), only figures of that input count. Text that `make figures`
-//! writes is ignored, because a test of `bench` compares it.
+//! Figures are compared as text. If the row or the column of a table names an input (heap, source,
+//! system), only results for that input count. A test of `bench` checks the text that `make
+//! figures` writes, so this rule ignores it.
 
 use std::collections::BTreeSet;
 
@@ -17,23 +16,23 @@ use crate::tree::{Tree, folder};
 
 const RESULTS: &str = "bench/results/";
 const INPUTS: [&str; 3] = ["heap", "source", "system"];
-/// Words that precede a version. A number after such a word is not a figure.
+/// A number after one of these words is a version, not a figure.
 const VERSIONED: [&str; 5] = ["linux", "python", "rust", "kernel", "version"];
 const DIFFERS: &str = "Correct the figure, or cite the experiment that has it, `bench NAME`. \
     The ratchet allows those that are calculated.";
 const UNCITED: &str = "Cite the experiment that a figure comes from, `bench NAME`, with its result \
     in bench/results.";
 
-/// A value in the committed results, of the product or of a rival.
+/// A value of the product or of a rival in the committed results.
 struct Result {
-    /// The name of the file, and the name of the experiment.
+    /// The names of the file and of the experiment.
     names: [String; 2],
     figure: String,
     unit: String,
     value: f64,
 }
 
-/// A number as it is written in a text.
+/// A figure as a text writes it.
 #[derive(Debug, PartialEq)]
 struct Figure {
     text: String,
@@ -62,7 +61,7 @@ fn results(tree: &Tree) -> Vec<Result> {
     all
 }
 
-/// Returns the figures of a text. Versions are not figures.
+/// Returns the figures of a text, without versions.
 fn figures(text: &str) -> Vec<Figure> {
     let mut found = Vec::new();
     let mut before = "";
@@ -85,7 +84,7 @@ fn figures(text: &str) -> Vec<Figure> {
     found
 }
 
-/// Returns the names of the experiments that code in a text cites.
+/// Returns the names of the experiments that a piece of code cites.
 fn cited(code: &str) -> Vec<String> {
     let mut names = Vec::new();
     for part in code.split_whitespace() {
@@ -97,8 +96,8 @@ fn cited(code: &str) -> Vec<String> {
 }
 
 impl Result {
-    /// Returns whether the result belongs to `name`. For example, `blocks-ratio` belongs to
-    /// `blocks`.
+    /// Returns whether the result belongs to the experiment `name`. For example, `blocks-ratio`
+    /// belongs to `blocks`.
     fn is_of(&self, name: &str) -> bool {
         self.names.iter().any(|own| {
             own == name || own.strip_prefix(name).is_some_and(|rest| rest.starts_with('-'))
@@ -117,7 +116,8 @@ impl Result {
     }
 }
 
-/// Returns the input that the labels of a table cell contain, if they contain exactly one.
+/// Returns the input that the labels of a table cell name, or `None` if they do not name exactly
+/// one.
 fn input_of(block: &Block) -> Option<&'static str> {
     let named = |input: &&&str| {
         block.labels.iter().any(|label| label.split(' ').any(|word| word == **input))
@@ -126,7 +126,7 @@ fn input_of(block: &Block) -> Option<&'static str> {
     named.next().copied().filter(|_| named.next().is_none())
 }
 
-/// Counts the figures of a document that differ from the cited results, and figures without a
+/// Counts a document's figures that differ from the cited results, and its figures without a
 /// citation.
 fn look(path: &str, text: &str, results: &[Result], differ: &mut Counts, uncited: &mut Counts) {
     let mut in_force: BTreeSet<String> = BTreeSet::new();
@@ -167,7 +167,8 @@ fn look(path: &str, text: &str, results: &[Result], differ: &mut Counts, uncited
     }
 }
 
-/// Returns the counts for README and `docs`: figures that differ, and figures without a citation.
+/// Counts the figures in README and `docs` that differ from the cited results, and the figures
+/// without a citation.
 fn counts(tree: &Tree) -> [Counts; 2] {
     let (results, mut differ, mut uncited) = (results(tree), Counts::new(), Counts::new());
     for (path, text) in

@@ -1,10 +1,9 @@
-//! The inherent methods of a type must be defined in one file, and calls of inherent methods must
-//! form no cycle among the files of a crate.
+//! The inherent methods of a type must be in one file. Calls of inherent methods must form no cycle
+//! among the files of a crate.
 //!
-//! The rule has two numbers for each crate: the number of files with methods of a type, without the
-//! first file of each type, and the number of files in cycles. Calls are found by syntax:
-//! `Type::name()`, and `value.name()` if `value` is `self`, a parameter, or a field of such a
-//! value.
+//! The rule counts, for each crate, the further files with methods of a type, and the files in
+//! cycles. Two forms of calls are recognized: `Type::name()`, and `value.name()` if `value` is
+//! `self`, a parameter, or a field of either.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -25,19 +24,20 @@ const SPLIT: &str = "Join the files, or make the methods of one file those of a 
     or free functions.";
 const CYCLE: &str = "Move the methods that both files call into a file below them.";
 
-/// Pointer types: a method call on such a pointer is a call on the value to which it refers.
+/// Pointer types. A method call on a pointer counts as a call on the value to which the pointer
+/// refers.
 const POINTERS: [&str; 3] = ["Arc", "Box", "Rc"];
 
-/// The module that defines a type, and the name of the type.
+/// The index of the module that defines a type, and the type's name.
 type Type = (usize, String);
 
-/// The types of a crate.
 struct Types<'m> {
     graph: Graph,
     fields: HashMap<(Type, String), Type>,
     /// The file of each inherent method.
     methods: HashMap<(Type, String), &'m str>,
-    /// The first line with inherent methods of a type in each file, by type.
+    /// For each type, the files with its inherent methods, and the line of the first impl in each
+    /// file.
     files: BTreeMap<Type, BTreeMap<&'m str, usize>>,
 }
 
@@ -79,7 +79,7 @@ impl<'m> Types<'m> {
         }
     }
 
-    /// Returns the type of the crate that `ty` names or refers to, as seen from the module `at`.
+    /// Returns the crate's type that `ty` names or refers to in the module `at`.
     fn find(&self, at: usize, ty: &syn::Type) -> Option<Type> {
         let path = match ty {
             syn::Type::Reference(inner) => return self.find(at, &inner.elem),
@@ -206,7 +206,7 @@ fn add_cycles(modules: &[Module], types: &Types, count: &mut Count) {
     }
 }
 
-/// Returns the numbers of further files with methods of a type, and of files in cycles, by crate.
+/// Counts, by crate, the further files with methods of a type, and the files in cycles.
 fn counts(tree: &Tree) -> (Counts, Counts) {
     let (mut split, mut cycles) = (Counts::new(), Counts::new());
     for dir in tree.crates() {

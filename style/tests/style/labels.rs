@@ -1,9 +1,9 @@
-//! Invariants have a label like `I5` or `zr-B1`: a capital letter and a number, with or without the
-//! letters of a crate before it.
+//! An invariant has a label such as `I5` or `zr-B1`. A label is a capital letter and a number,
+//! optionally after the letters of a crate and a hyphen.
 //!
-//! A label is *defined* if a sentence or an item begins with the label, and a colon or a comma
-//! follows. Each label is defined once, in `docs/design.md`, in one of its chapters, or in the
-//! product's documentation, and not in a table. Every other occurrence cites a defined label.
+//! A sentence or an item *defines* a label if it begins with the label and a colon or a comma. Each
+//! label has one definition: in `docs/design.md`, in one of its chapters, or in a doc comment of
+//! the product, but not in a table. Every other occurrence of the label is a citation.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ const TWICE: &str = "Keep one definition (docs/design.md or a chapter, or the he
     crate's letters.";
 const UNKNOWN: &str = "Define it, once, as `LABEL: ...`, or correct the citation.";
 
-/// The lines in which each label is defined, and the labels that each line cites.
+/// The lines that define each label, and the labels that each line cites.
 #[derive(Default)]
 struct Labels {
     defined: BTreeMap<String, Vec<String>>,
@@ -35,7 +35,7 @@ fn is_label(word: &str) -> bool {
         && prefix.bytes().all(|byte| byte.is_ascii_lowercase())
 }
 
-/// Returns the labels of a line, and whether each is defined there.
+/// Returns the labels in a line, and whether the line defines each label.
 fn labels(line: &str) -> Vec<(&str, bool)> {
     let is_word =
         |letter: char| letter.is_alphanumeric() || matches!(letter, '-' | '_' | '`' | '%' | '/');
@@ -56,7 +56,7 @@ fn labels(line: &str) -> Vec<(&str, bool)> {
 }
 
 impl Labels {
-    /// Adds the labels of a line. If `may_define` is false, all of them are citations.
+    /// Adds the labels in a line. If `may_define` is false, all labels are citations.
     fn add(&mut self, path: &str, number: usize, line: &str, may_define: bool) {
         for (label, defined) in labels(line) {
             let place = format!("{path}:{number}");
@@ -88,7 +88,7 @@ impl Labels {
     }
 }
 
-/// Returns the labels that are defined repeatedly, and those that are cited but not defined.
+/// Counts the labels with several definitions, and the citations of labels without a definition.
 fn counts(tree: &Tree) -> [Counts; 2] {
     let (labels, mut twice, mut unknown) = (Labels::of(tree), Counts::new(), Counts::new());
     for (label, places) in &labels.defined {

@@ -1,23 +1,23 @@
-//! A crate may use only the crates above it in the list of `crates/README.md`, which is the ladder.
-//! No crate may use a crate of this repository that is not in the list.
+//! A crate may use only crates of this repository that precede it in the list of
+//! `crates/README.md`, the ladder.
 
 use crate::ratchet::{self, Counts, add};
 use crate::tree::Tree;
 
 const LIST: &str = "crates/README.md";
-/// The one exception: a crate that re-exports a crate that is not in the list.
+/// The only exception: the crate `uzram` re-exports `slab`, which is not in the list.
 const ROOF: (&str, &str) = ("uzram", "slab");
 const REMEDY: &str =
     "A crate uses those above it in crates/README.md only: move what is needed to the lower one.";
 
-/// Returns the crates in the order of the table, lowest first.
+/// Returns the crates in the order of the ladder, lowest first.
 fn ladder(tree: &Tree) -> Vec<&str> {
     let rows = tree.text(LIST).unwrap_or("").lines();
     rows.filter_map(|row| row.strip_prefix("| `")?.split_once('`')).map(|(name, _)| name).collect()
 }
 
-/// Returns the names in `[dependencies]` and similar sections, with their lines and whether they
-/// are only for tests.
+/// Returns the dependencies in a manifest, with their lines. The flag is true if only tests use the
+/// dependency.
 fn dependencies(manifest: &str) -> Vec<(&str, usize, bool)> {
     let (mut section, mut found) = ("", Vec::new());
     for (nth, line) in manifest.lines().enumerate() {

@@ -9,13 +9,12 @@ use crate::ratchet::{self, Count, Counts, add};
 use crate::source::{Source, lines};
 use crate::tree::Tree;
 
-/// The maximum number of lines of a function of the product, so that it fits on a screen. The
-/// ratchet can't raise this maximum.
+/// The maximum number of lines of a function of the product. The ratchet can't raise this maximum.
 const SCREEN: usize = 70;
-/// The number of lines without tests above which a file of the product is counted.
+/// A file of the product with more lines than this number, without tests, is counted.
 const FILE: usize = 250;
 
-/// Functions by name, with their lines from the signature to the end.
+/// The functions of a file: their names, and their lines from the signature to the end.
 #[derive(Default)]
 struct Functions(Vec<(String, RangeInclusive<usize>)>);
 
@@ -42,7 +41,7 @@ impl<'a> Visit<'a> for Functions {
     }
 }
 
-/// Keeps the largest number for `place`, and the faults with this number.
+/// Keeps the largest `number` for `place`, and the faults with the largest number.
 fn raise(counts: &mut Counts, place: &str, number: usize, fault: String) {
     let count = counts.entry(place.to_owned()).or_default();
     if number >= count.number {
@@ -52,7 +51,8 @@ fn raise(counts: &mut Counts, place: &str, number: usize, fault: String) {
     }
 }
 
-/// Returns the longest functions, the longest files, and the number of files above `FILE` lines.
+/// Returns the longest functions, the longest files, and, by crate, the number of files above
+/// `FILE` lines.
 fn counts(tree: &Tree) -> [Counts; 3] {
     let (mut functions, mut files, mut long) = (Counts::new(), Counts::new(), Counts::new());
     for (path, text) in tree.files("rs") {

@@ -1,18 +1,18 @@
-//! The targets of links in documents must exist: files and headings of links, and paths in
-//! backquotes. No link is checked over a network.
+//! Files and headings to which documents link must exist, as must files named in backquotes. Links
+//! to other hosts are not checked.
 
 use crate::document::{Block, Document};
 use crate::ratchet::{self, Counts, add};
 use crate::tree::{Tree, folder, joined};
 
 const REMEDY: &str = "Correct the link, or take it out.";
-/// Endings of paths. Code with such an ending and a directory before it is treated as a path.
+/// Endings of paths. A piece of code is a path if it has such an ending and a directory.
 const PATHS: [&str; 7] = [".jsonl", ".md", ".py", ".rs", ".sh", ".svg", ".toml"];
 
 /// Placeholders in a path.
 const BLANKS: [&str; 4] = ["DIR", "FILE", "NAME", "PATH"];
 
-/// Returns whether code in a text is a path in the repository without placeholders.
+/// Returns whether a piece of code is a path in the repository without placeholders.
 fn is_path(code: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-./".contains(&byte);
     code.contains('/')
@@ -21,7 +21,7 @@ fn is_path(code: &str) -> bool {
         && !code.split(['/', '-', '.']).any(|word| BLANKS.contains(&word))
 }
 
-/// Returns the fault of a link in the document `path`, if it has one.
+/// Returns the fault of `link` in the document `path`, or `None` if the target exists.
 fn fault(tree: &Tree, path: &str, link: &str) -> Option<String> {
     if link.contains("://") || link.starts_with("mailto:") {
         return None;
@@ -47,8 +47,8 @@ fn counts(tree: &Tree) -> Counts {
             }
         }
         for (line, code) in document.blocks.iter().flat_map(Block::code) {
-            // The path is relative to the root or to the document's directory, or ends a file's
-            // path.
+            // The code may be a path from the root or from the document's directory, or the end of
+            // a file's path.
             let from_here = || joined(folder(path), code).is_some_and(|path| tree.has(&path));
             let is_there = || tree.has(code) || from_here() || tree.has_end(code);
             if is_path(code) && !is_there() {

@@ -1,9 +1,9 @@
-//! Rules that neither a formatter nor a compiler checks: the shape of the sources, and whether the
-//! documents agree with the sources.
+//! Rules that no formatter or compiler checks. The rules concern the shape of the sources, and the
+//! agreement of documents and sources.
 //!
-//! Each rule has its own file. A rule counts faults by place (a crate, a file). `style/ratchet.txt`
-//! holds the maximum of each place, which may fall but never grow. Each rule is tested on a small
-//! tree with a planted fault.
+//! Each rule has its own file, and counts faults by place, which is a crate or a file.
+//! `style/ratchet.txt` holds the maximum of each place, which may fall but never grow. Each rule is
+//! tested on a small tree with a planted fault.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 

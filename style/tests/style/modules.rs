@@ -1,4 +1,4 @@
-//! The modules of a crate as declared from its root, and the files that contain only tests.
+//! The modules of a crate, found from its root, and the files that contain only tests.
 
 use std::collections::BTreeSet;
 
@@ -7,22 +7,21 @@ use syn::{Expr, Item, Lit, Meta};
 use crate::source::{Source, attrs_of, is_of_tests};
 use crate::tree::{Tree, folder, joined};
 
-/// A module and its items, except those that exist only in tests and models.
+/// A module, without the items that exist only in tests and models.
 pub struct Module {
-    /// The names of the module's path, which is empty for the root.
+    /// The names in the module's path, which is empty for the root.
     pub path: Vec<String>,
     pub file: String,
     pub items: Vec<Item>,
 }
 
-/// The modules of a root, and the test files below it.
+/// The modules of a root, and the test files that they declare.
 #[derive(Default)]
 pub struct Modules {
     pub product: Vec<Module>,
     pub tests: BTreeSet<String>,
 }
 
-/// Returns the path in a `#[path]` attribute.
 pub fn path_attr(attrs: &[syn::Attribute]) -> Option<String> {
     attrs.iter().find_map(|attr| match &attr.meta {
         Meta::NameValue(pair) if pair.path.is_ident("path") => match &pair.value {
@@ -36,8 +35,8 @@ pub fn path_attr(attrs: &[syn::Attribute]) -> Option<String> {
     })
 }
 
-/// Returns the items, with each module that has `#[path = "."]` replaced by its contents. Such a
-/// module only groups others, whose files lie beside this file.
+/// Replaces each module with `#[path = "."]` by its items. The module only groups other modules,
+/// whose files lie beside this file.
 fn without_frames(items: Vec<Item>) -> Vec<Item> {
     let unframed = |item: Item| match item {
         Item::Mod(module) if path_attr(&module.attrs).as_deref() == Some(".") => {
@@ -49,8 +48,8 @@ fn without_frames(items: Vec<Item>) -> Vec<Item> {
 }
 
 impl Modules {
-    /// Adds the modules inside a module, then the module itself. `dir` is the directory of the
-    /// files of the inner modules.
+    /// Adds the modules inside a module, then the module itself. The files of the inner modules are
+    /// in `dir`.
     fn add(
         &mut self,
         tree: &Tree,
@@ -95,24 +94,24 @@ impl Modules {
         let mut modules = Self::default();
         let source = Source::new(root, tree.text(root).unwrap());
         modules.add(tree, Vec::new(), root, folder(root), source.file.items, false);
-        // A test module in a file of the product does not make the file a test file.
+        // A file of the product is no test file, even if a test module uses the file too.
         for module in &modules.product {
             modules.tests.remove(&module.file);
         }
         modules
     }
 
-    /// Returns the root files of a crate's library and program, which belong to the product.
+    /// Returns the root files of a crate's library and program.
     pub fn roots(tree: &Tree, dir: &str) -> Vec<String> {
         let usual = ["lib.rs", "main.rs"].map(|name| format!("{dir}/src/{name}"));
         usual.into_iter().filter(|path| tree.text(path).is_some()).collect()
     }
 }
 
-/// The crate with the shared code of tests, which is only a dev-dependency.
+/// The crate with shared code of tests. Other crates use it only as a dev-dependency.
 const TESTKIT: &str = "testkit";
 
-/// Returns the files that are only compiled into tests, or are a fuzz target.
+/// Returns the files that are compiled only into tests, and the fuzz targets.
 pub fn test_files(tree: &Tree) -> BTreeSet<String> {
     let is_test = |path: &str| {
         let own = tree.crate_of(path);

@@ -1,5 +1,4 @@
-//! The tests that `docs/past-bugs.md` mentions must exist. If a test is renamed or removed, its
-//! mention must change too.
+//! Each test that `docs/past-bugs.md` mentions must exist.
 
 use std::collections::HashMap;
 
@@ -7,10 +6,10 @@ use crate::tree::Tree;
 
 const BUGS: &str = "docs/past-bugs.md";
 
-/// The directories in which names are searched.
+/// The directories in which the rule searches for names.
 const PLACES: [&str; 3] = ["crates", "slab", "style"];
 
-/// Returns, for each file or directory name, the contents of all sources below it.
+/// Maps each name of a file or directory to the text of all sources below it.
 fn sources(tree: &Tree) -> HashMap<&str, String> {
     let mut found: HashMap<&str, String> = HashMap::new();
     let dir_of = |path: &str| path.split('/').next().unwrap_or("").to_owned();
@@ -22,7 +21,7 @@ fn sources(tree: &Tree) -> HashMap<&str, String> {
     found
 }
 
-/// Returns the parts of a line in backquotes, in which documents write all names from code.
+/// Returns the parts of a line in backquotes. Documents write names from code in backquotes.
 fn quoted(line: &str) -> impl Iterator<Item = &str> {
     line.split('`').skip(1).step_by(2)
 }
@@ -31,8 +30,8 @@ fn is_name(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_'))
 }
 
-/// Returns the number of test names in `text`, and the names that do not exist. `::test` belongs to
-/// the file that was named last.
+/// Returns the number of test names in `text`, and the names that do not exist. The test `::name`
+/// belongs to the file of the previous test in the line.
 fn missing(text: &str, found: &HashMap<&str, String>) -> (usize, Vec<String>) {
     let (mut count, mut missing) = (0, Vec::new());
     let everything = PLACES.map(|dir| found.get(dir).map_or("", String::as_str));
@@ -49,7 +48,7 @@ fn missing(text: &str, found: &HashMap<&str, String>) -> (usize, Vec<String>) {
                     count += 1;
                     found.get(last).is_some_and(|source| source.contains(&format!("fn {test}(")))
                 }
-                // A single name of two or more words is that of a test, a file, or code in which
+                // A name without `::` and with an underscore is a test, a file, or code in which
                 // faults were planted.
                 None if is_name(token) && token.contains('_') => {
                     found.contains_key(token) || is_used(token)

@@ -1,4 +1,4 @@
-//! No `#[path]` and no `include` in a crate may lead to a file of another crate.
+//! A `#[path]` or an `include` in a crate must not lead to a file of another crate.
 
 use proc_macro2::{TokenStream, TokenTree};
 
@@ -9,8 +9,8 @@ use crate::tree::{Tree, folder, joined};
 const REMEDY: &str = "What several crates need is a crate, that they depend on.";
 const INCLUDES: [&str; 3] = ["include", "include_str", "include_bytes"];
 
-/// Calls `found` with the text and the line of each `#[path = ...]`, and of each `include!(...)`
-/// and similar macro.
+/// Calls `found` with the text and the line of each `#[path = ...]`, `include!(...)` and similar
+/// macro.
 fn for_each_path(tokens: TokenStream, found: &mut impl FnMut(&str, usize)) {
     let tokens: Vec<TokenTree> = tokens.into_iter().collect();
     for (nth, token) in tokens.iter().enumerate() {

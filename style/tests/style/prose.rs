@@ -1,6 +1,6 @@
-//! Prose: the sentences of documents, comments and help texts, without code.
+//! Splits documents, comments and help texts into sentences, without code.
 //!
-//! Comments and help texts are read as Markdown too, so consecutive lines are a paragraph.
+//! Comments and help texts are Markdown too, so consecutive lines are a paragraph.
 
 use std::iter;
 use std::ops::Range;
@@ -12,13 +12,13 @@ use crate::document::{Block, Document};
 use crate::source::{Comment, Source};
 use crate::tree::{Tree, kind_of};
 
-/// Attributes of the command's arguments, whose strings are help texts.
+/// Attributes of clap whose strings are help texts.
 const OF_HELP: [&str; 4] = ["arg", "command", "group", "value"];
 
-/// A sentence, and the lines of the file to which its parts belong.
+/// A sentence, and the line of each of its parts in the file.
 pub struct Sentence {
     pub text: String,
-    /// The start of each part in `text`, and the part's line.
+    /// For each part, its start in `text` and its line.
     lines: Vec<(usize, usize)>,
 }
 
@@ -30,8 +30,8 @@ impl Sentence {
     }
 }
 
-/// Returns the ranges of the sentences in a paragraph. A sentence ends with a period, a question
-/// mark or an exclamation mark, at the end of a line or before a capital letter, a figure or code.
+/// Returns the ranges of the sentences in a paragraph. A period, a question mark or an exclamation
+/// mark ends a sentence at the end of a line, or before a capital letter, a digit or code.
 fn ranges(text: &str, lines: &[(usize, usize)]) -> Vec<Range<usize>> {
     let (mut ranges, mut start) = (Vec::new(), 0);
     for (at, _) in text.match_indices(' ') {
@@ -68,8 +68,8 @@ fn add(block: &Block, line_of: impl Fn(usize) -> usize, found: &mut Vec<Sentence
     }
 }
 
-/// Returns the sentences of comments, which must be in order. A line with columns begins a
-/// paragraph.
+/// Returns the sentences of `comments`, which are in the order of lines. A line with columns begins
+/// a paragraph.
 fn of_comments(comments: &[Comment]) -> Vec<Sentence> {
     let (mut text, mut lines) = (String::new(), Vec::new());
     let mut last: Option<&Comment> = None;
@@ -100,7 +100,7 @@ fn of_comments(comments: &[Comment]) -> Vec<Sentence> {
     found
 }
 
-/// Adds the lines of a help text as comments, after an empty comment.
+/// Adds the lines of a help text as comments. An empty comment separates help texts.
 fn add_help(text: &syn::LitStr, found: &mut Vec<Comment>) {
     let line = text.span().start().line;
     for text in iter::once("").chain(text.value().split('\n')) {
@@ -109,7 +109,7 @@ fn add_help(text: &syn::LitStr, found: &mut Vec<Comment>) {
     }
 }
 
-/// Collects the strings of attributes that describe the command's arguments.
+/// Collects the help texts in clap's attributes.
 fn in_attributes(tokens: TokenStream, is_inside: bool, found: &mut Vec<Comment>) {
     let mut is_attribute = false;
     for token in tokens {
@@ -131,8 +131,8 @@ fn in_attributes(tokens: TokenStream, is_inside: bool, found: &mut Vec<Comment>)
     }
 }
 
-/// Collects the help texts of a Rust file that are not comments: the strings in attributes, and in
-/// constants of the same file.
+/// Collects a Rust file's help texts that are not comments. Such help texts are strings in
+/// attributes, and constants of the same file that attributes name.
 fn helps(path: &str, text: &str) -> Vec<Comment> {
     let mut found = Vec::new();
     if !OF_HELP.iter().any(|name| text.contains(&format!("#[{name}("))) {
@@ -150,7 +150,7 @@ fn helps(path: &str, text: &str) -> Vec<Comment> {
     found
 }
 
-/// Returns the sentences of a file, or none if it is neither a document nor a source.
+/// Returns the sentences of a document or a source. Returns an empty list for other files.
 pub fn sentences(tree: &Tree, path: &str, text: &str) -> Vec<Sentence> {
     let mut found = Vec::new();
     match kind_of(path) {

@@ -1,8 +1,8 @@
-//! `style/ratchet.txt` holds the maximum number of faults of a rule at each place. A place without
-//! a line has the maximum 0. Rules that count by file have tables of their own.
+//! `style/ratchet.txt` holds the maximum number of faults of a rule at each place. If a place has
+//! no line, its maximum is 0. Rules that count by file have tables of their own.
 //!
-//! If the number of faults fell, the maximum in the table must be lowered, so that the number can't
-//! grow again. `make ratchet` does this. A maximum can be raised only by hand.
+//! If the number of faults is below the maximum, the test fails, and `make ratchet` must lower the
+//! maximum. So the number can't grow again. Only a person can raise a maximum.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,7 +13,7 @@ use crate::tree;
 const FILE: &str = "style/ratchet.txt";
 /// The maximum number of faults that are listed for a place.
 const LISTED: usize = 60;
-/// Locked while a test changes the table's file, because tests run in parallel.
+/// A test locks this mutex while it changes the table's file, because tests run in parallel.
 static WRITING: Mutex<()> = Mutex::new(());
 
 /// The number and the list of a rule's faults at a place.
@@ -48,7 +48,7 @@ fn lines_of<'t>(table: &'t str, rule: &str) -> BTreeMap<&'t str, usize> {
     lines
 }
 
-/// Returns the complaints about `counts`, and the numbers that are below those of the table.
+/// Compares `counts` with the table. Returns the complaints, and the numbers below the table's.
 fn judge(
     (rule, remedy, counts): (&str, &str, &Counts),
     file: &str,
@@ -75,7 +75,7 @@ fn judge(
     (complaints, fell)
 }
 
-/// Returns the table with the lower numbers of `fell`. Lines with 0 are removed.
+/// Returns the table with the lower numbers in `fell`. Removes lines with the number 0.
 fn lowered(table: &str, rule: &str, fell: &Counts) -> String {
     let mut lines = String::new();
     for line in table.lines() {
@@ -90,13 +90,13 @@ fn lowered(table: &str, rule: &str, fell: &Counts) -> String {
     lines
 }
 
-/// Asserts that the numbers equal those in the table. Each rule has a remedy, which is shown if a
-/// number grew.
+/// Asserts that the counts equal the numbers in the table. Each element of `rules` is the name of a
+/// rule, the remedy that is shown if a number grew, and the rule's counts.
 pub fn hold(rules: &[(&str, &str, &Counts)]) {
     hold_in(FILE, rules);
 }
 
-/// Like [`hold`], with the table in `file`.
+/// Asserts the same as [`hold`], for the table in `file`.
 pub fn hold_in(file: &str, rules: &[(&str, &str, &Counts)]) {
     let path = tree::root().join(file);
     let is_to_lower = std::env::var("UZRAM_RATCHET").is_ok_and(|set| set == "lower");

@@ -1,4 +1,4 @@
-//! Finds the meaning of names in the modules of a crate, and the modules that each module uses.
+//! Resolves names in the modules of a crate, and finds the modules that each module uses.
 //!
 //! A name is followed through `use` and re-exports to the module that defines it. A name that is
 //! not found belongs to another crate, a local variable, or a field.
@@ -12,18 +12,18 @@ use syn::{Item, UseTree};
 use crate::modules::Module;
 use crate::source::{attrs_of, is_of_tests};
 
-/// The names that were searched for one path, each with its module, so that cycles are detected.
+/// The modules and names that the resolution of a path has visited, to detect cycles.
 type Seen = HashSet<(usize, String)>;
 
 enum Name {
     Module(usize),
     /// An item that the module itself defines.
     Item,
-    /// The path that a `use` imports under the name.
+    /// An imported name, with the path in its `use`.
     Alias(Vec<String>),
 }
 
-/// The names in a module, and the paths that it uses.
+/// The names that a module defines or imports, and the paths that the module uses.
 struct Scope {
     parent: Option<usize>,
     names: HashMap<String, Name>,
@@ -33,13 +33,13 @@ struct Scope {
     uses: Vec<(Vec<String>, usize)>,
 }
 
-/// The modules of a crate, with their uses of each other.
+/// The modules of a crate, and the uses between them.
 pub struct Graph {
     scopes: Vec<Scope>,
 }
 
-/// Collects `use` items and paths, also in the arguments of macros. Inner modules are collected
-/// separately.
+/// Collects the `use` items and the paths of a module, also in arguments of macros. Inner modules
+/// have collectors of their own.
 struct Collector<'s>(&'s mut Scope);
 
 impl Collector<'_> {
@@ -73,7 +73,7 @@ impl Collector<'_> {
 
     fn import(&mut self, name: String, path: Vec<String>, line: usize) {
         self.0.uses.push((path.clone(), line));
-        // In `use a::a` of a module `a`, the name still denotes the module.
+        // After `use a::a` of a module `a`, `a` still names the module.
         self.0.names.entry(name).or_insert(Name::Alias(path));
     }
 
@@ -182,7 +182,7 @@ impl Graph {
         Self { scopes }
     }
 
-    /// Returns the module that defines the name of `path`, as seen from the module `from`. Returns
+    /// Returns the module that defines the name of `path`, which the module `from` uses. Returns
     /// `None` if the name does not belong to this crate.
     fn resolve(&self, from: usize, path: &[String], seen: &mut Seen) -> Option<usize> {
         let (first, rest) = path.split_first()?;
@@ -212,8 +212,8 @@ impl Graph {
                 found
             }
             None => {
-                // Modules may import all names of each other, so a name is searched only once in
-                // each.
+                // Two modules may import all names of each other, so each module is searched only
+                // once for a name.
                 if !seen.insert((at, name.to_owned())) {
                     return None;
                 }
@@ -225,8 +225,8 @@ impl Graph {
         }
     }
 
-    /// Resolves the path of a `use`, which, unlike other paths, can't begin with a name that
-    /// another `use` imports.
+    /// Resolves the path of a `use`. Such a path does not begin with a name that another `use`
+    /// imports.
     fn resolve_import(&self, from: usize, path: &[String], seen: &mut Seen) -> Option<usize> {
         match self.scopes[from].names.get(&path[0]) {
             Some(Name::Alias(_)) => None,
@@ -238,13 +238,13 @@ impl Graph {
         match rest.split_first() {
             None => Some(at),
             Some((name, rest)) if name == "super" => self.walk(self.scopes[at].parent?, rest, seen),
-            // An unknown name is attributed to the module of the path, because a macro may define
-            // it or it may be a variant.
+            // An unknown name may be a variant or a macro's item, so it is attributed to the module
+            // of the path.
             Some((name, rest)) => Some(self.named(at, name, rest, seen).unwrap_or(at)),
         }
     }
 
-    /// Returns the module that defines the name of `path`, as seen from the module `from`.
+    /// Returns the module that defines the name of `path`, which the module `from` uses.
     pub fn module_of(&self, from: usize, path: &[String]) -> Option<usize> {
         self.resolve(from, path, &mut Seen::new())
     }
@@ -263,8 +263,8 @@ impl Graph {
         has(one, other) || has(other, one)
     }
 
-    /// Returns the uses between modules, with the first line of each. Uses between a module and the
-    /// modules that contain it are ignored.
+    /// Returns the uses between modules, with the first line of each use. Ignores uses between a
+    /// module and the modules that contain it.
     pub fn edges(&self) -> BTreeMap<(usize, usize), usize> {
         let mut edges = BTreeMap::new();
         for (from, scope) in self.scopes.iter().enumerate() {

@@ -1,9 +1,9 @@
-//! `UZRAM_SEED` must set the seed of every random test. So generators must be created from the
-//! result of a helper function named `seed`.
+//! `UZRAM_SEED` must set the seed of every random test. So a helper function named `seed` must
+//! provide the seed of each generator.
 //!
-//! The rule does not follow values, so names must be explicit. The argument of `with_seed` and
-//! similar functions must contain a name with `seed`. No seed may be a literal, the counter of a
-//! loop or a constant.
+//! The rule does not follow values, so it checks names. The argument of `with_seed` and similar
+//! functions must contain a name with `seed`. A seed must not be a literal, a constant or the
+//! counter of a loop.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -22,7 +22,7 @@ const MADE: [&str; 3] = ["with_seed", "seed_from_u64", "from_seed"];
 /// Functions that create a generator without a seed, so that a run can't be repeated.
 const UNSEEDED: [&str; 4] = ["thread_rng", "from_entropy", "from_os_rng", "getrandom"];
 
-/// Collects the identifiers in tokens, also in groups of tokens.
+/// Collects the identifiers in tokens and in their groups.
 fn idents(tokens: TokenStream, found: &mut Vec<String>) {
     for token in tokens {
         match token {
@@ -33,8 +33,7 @@ fn idents(tokens: TokenStream, found: &mut Vec<String>) {
     }
 }
 
-/// Returns whether an expression has a name that contains `seed`: a variable, or a call of the
-/// helper.
+/// Returns whether an expression has a name that contains `seed`.
 fn names_seed(tokens: TokenStream) -> bool {
     let mut found = Vec::new();
     idents(tokens, &mut found);
@@ -79,8 +78,9 @@ fn is_fixed(value: &Expr) -> bool {
 /// The index of a function's parameter named `seed`, and the function's line.
 type Function = (Option<usize>, usize);
 
-/// Functions by name (`Type::name` for methods), and the lines that assign a fixed seed to a name
-/// with `seed`. Closures and variables count as functions without a parameter named `seed`.
+/// The functions of a file by name, and the lines that assign a fixed seed to a name with `seed`.
+/// The name of a method is `Type::name`. A variable counts as a function without a parameter named
+/// `seed`.
 #[derive(Default)]
 struct Named {
     functions: HashMap<String, Function>,
@@ -151,7 +151,7 @@ impl<'a> Visit<'a> for Named {
     }
 }
 
-/// Calls `fault` for each line that creates a generator without a seed, or passes a literal as a
+/// Calls `fault` for each call that creates a generator without a seed, or passes a literal as a
 /// seed.
 fn calls(
     tokens: TokenStream,
@@ -197,17 +197,17 @@ fn calls(
     }
 }
 
-/// Counts the seeds that `UZRAM_SEED` does not set, by crate.
+/// Counts, by crate, the seeds that `UZRAM_SEED` does not set.
 fn counts(tree: &Tree) -> Counts {
     let mut counts = Counts::new();
-    // The functions of each crate that have a parameter named `seed`.
+    // For each crate, the functions with a parameter named `seed`.
     let mut functions: HashMap<&str, HashMap<String, Function>> = HashMap::new();
     let mut sources = Vec::new();
     for (path, text) in tree.files("rs") {
         let (source, mut named) = (Source::new(path, text), Named::default());
         named.visit_file(&source.file);
-        // Only functions of tests count. Other code with a parameter named `seed`, such as a
-        // report, may receive any value.
+        // Only functions of tests count. Other functions with a parameter named `seed` may receive
+        // any value.
         named.functions.retain(|_, function| tree.is_test(path, function.1));
         let with_seed = named.functions.iter().filter(|(_, function)| function.0.is_some());
         let with_seed = with_seed.map(|(name, function)| (name.clone(), *function));

@@ -1,4 +1,5 @@
-//! The size of the product: its lines of code, without tests and models, rounded up to hundreds.
+//! Limits the size of the product. The size is the number of lines of code without tests and
+//! models, rounded up to hundreds.
 
 use crate::ratchet::{self, Count, Counts};
 use crate::tree::Tree;
@@ -6,25 +7,24 @@ use crate::tree::Tree;
 const REMEDY: &str = "What is new has to replace something: the product is to become smaller, \
     20,000 lines at most in the end.";
 
-/// The code that measures the product and its rivals: `bench`, the definitions that it shares with
-/// the command, and the commands that measure.
+/// The code that measures the product and its rivals: `bench`, the commands that measure, and the
+/// definitions that they share.
 const BESIDE: [&str; 3] = ["bench", "crates/measure", "crates/cli/src/commands"];
 
-/// The pager, which is built on the device and has its own limit.
+/// The pager, whose size has a limit of its own.
 const PAGER: [&str; 1] = ["crates/zmem"];
 
 /// The crate for processes that share the limit of a pager.
 const GROUP: &str = "crates/procgroup";
-/// The table of system calls, with a line for each call. It grows with the number of the kernel's
-/// calls.
+/// The table of system calls, with a line for each system call of the kernel.
 const CALLS: &str = "crates/calls";
 /// The crate that dispatches every system call of a program to a function.
 const DISPATCH: &str = "crates/dispatch";
-/// The code that handles the system calls and faults of a program.
+/// The code that handles a program's system calls and faults.
 const RUNTIME: &str = "crates/runtime";
-/// The host that runs programs, and the code that determines which files it can run.
+/// The host that runs programs, and the crates that recognize programs and inject the host.
 const HOST: [&str; 3] = ["crates/cli/src/host", "crates/executable", "crates/inject"];
-/// The cache with compressed values, which the interfaces share.
+/// The cache with compressed values.
 const LRU: &str = "crates/lru";
 /// The interfaces of the product for Rust, C and Python.
 const INTERFACES: [&str; 3] = ["crates/capi", "crates/python", "crates/uzram"];
@@ -41,18 +41,19 @@ const ADMIN: [&str; 7] = [
     "crates/cli/src/status/done",
     "crates/serve/src/metrics",
 ];
-/// The estimate of what a device would save.
+/// The command `uzram analyze`.
 const ANALYZE: &str = "crates/cli/src/commands/analyze";
 
-/// Returns the lines of code by crate, and by the directories that are counted separately.
+/// Returns the lines of code by crate, and by directory for directories that are counted
+/// separately.
 fn lines(tree: &Tree) -> Counts {
     let mut counts = Counts::new();
     let files = tree.files("rs").map(|(path, _)| path);
     for path in files.filter(|path| path.contains("/src/") && !tree.is_test_file(path)) {
         let facts = tree.facts(path);
         let number = facts.code.iter().filter(|line| !facts.is_test(**line)).count();
-        // Directories, and files with the name of a directory and `.rs`. A directory follows the
-        // directories inside it.
+        // Each name is a directory and the file with the same name and `.rs`. An inner directory
+        // precedes its outer directory.
         let mut all = ADMIN.into_iter().chain([RUN[1], HOST[0], ANALYZE, BESIDE[2]]);
         let apart = all.find(|place| path.starts_with(place));
         let place = apart.unwrap_or_else(|| tree.crate_of(path));
@@ -61,8 +62,7 @@ fn lines(tree: &Tree) -> Counts {
     counts
 }
 
-/// Returns the lines of the product, and of each part that is counted separately. The constants
-/// above define some of these parts; `slab`, `bench` and others are crates.
+/// Returns the lines of the product, and of each part that is counted separately.
 fn counts(tree: &Tree) -> Counts {
     let mut counts = Counts::new();
     for (dir, count) in lines(tree) {

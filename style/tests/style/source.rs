@@ -1,5 +1,5 @@
-//! A Rust file: the lines with code, the text of comments, and the parts that are only compiled
-//! into tests and models.
+//! Parses a Rust file. Finds the lines with code, the comments, and the lines that are compiled
+//! only into tests and models.
 
 use std::collections::BTreeSet;
 use std::ops::{Range, RangeInclusive};
@@ -9,7 +9,6 @@ use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 use syn::{Attribute, Meta};
 
-/// A parsed file.
 pub struct Source {
     pub tokens: TokenStream,
     pub file: syn::File,
@@ -27,13 +26,12 @@ pub struct Comment {
     pub text: String,
 }
 
-/// The properties of a file's lines.
 #[derive(Default)]
 pub struct Facts {
     /// The numbers of the lines that have code.
     pub code: BTreeSet<usize>,
     pub comments: Vec<Comment>,
-    /// The lines that are only compiled into tests and models.
+    /// The lines that are compiled only into tests and models.
     tests: Vec<RangeInclusive<usize>>,
 }
 
@@ -42,8 +40,8 @@ pub fn lines(span: Span) -> RangeInclusive<usize> {
     span.start().line..=span.end().line
 }
 
-/// Returns whether a condition of `cfg` holds outside of tests. Returns `None` if this depends on
-/// the machine or a feature.
+/// Returns whether a condition of `cfg` holds outside of tests and models. Returns `None` if the
+/// condition depends on the machine or a feature.
 fn holds(meta: &Meta) -> Option<bool> {
     if let Meta::Path(path) = meta {
         let is_of_tests = ["test", "loom", "asan"].iter().any(|name| path.is_ident(name));
@@ -72,7 +70,6 @@ pub fn is_of_tests(attrs: &[Attribute]) -> bool {
     })
 }
 
-/// Returns the attributes of an item.
 pub fn attrs_of(item: &syn::Item) -> &[Attribute] {
     use syn::Item::*;
     match item {
@@ -133,7 +130,7 @@ impl<'a> Visit<'a> for Tests {
     }
 }
 
-/// Returns whether a token is a doc comment, which is parsed as an attribute.
+/// Returns whether a token comes from a doc comment. Doc comments are parsed as attributes.
 fn is_comment(token: &TokenTree, text: &str) -> bool {
     let may_be = match token {
         TokenTree::Punct(punct) => matches!(punct.as_char(), '#' | '!'),
@@ -144,7 +141,7 @@ fn is_comment(token: &TokenTree, text: &str) -> bool {
     may_be && (starts("//") || starts("/*"))
 }
 
-/// Collects the lines of code, and the ranges of literals, in which no comment begins.
+/// Collects the lines with code, and the ranges of literals. No comment begins inside a literal.
 fn look(
     tokens: TokenStream,
     text: &str,
@@ -189,7 +186,7 @@ fn comment_length(text: &str) -> usize {
     at
 }
 
-/// Returns the comments of a file in order. `literals` are the ranges of its literals.
+/// Returns the comments of a file in order. `literals` are the ranges of the file's literals.
 fn comments(text: &str, literals: &[Range<usize>]) -> Vec<Comment> {
     let (mut found, mut line, mut at, mut next) = (Vec::new(), 1, 0, 0);
     while at < text.len() {
@@ -217,7 +214,7 @@ fn comments(text: &str, literals: &[Range<usize>]) -> Vec<Comment> {
 }
 
 impl Source {
-    /// Parses a file. `path` is used in the message if it is not valid Rust.
+    /// Parses a file. If the file is not valid Rust, the message contains `path`.
     pub fn new(path: &str, text: &str) -> Self {
         let fails =
             |error: syn::Error| -> ! { panic!("{path}:{}: {error}", error.span().start().line) };
@@ -237,12 +234,12 @@ impl Facts {
         Self { code, comments: comments(text, &literals), tests: tests.0 }
     }
 
-    /// Returns whether a line belongs to code that is compiled only for tests or models.
+    /// Returns whether the line is compiled only into tests or models.
     pub fn is_test(&self, line: usize) -> bool {
         self.tests.iter().any(|lines| lines.contains(&line))
     }
 
-    /// Returns the number of lines of code that is compiled only for tests or models.
+    /// Returns the number of lines that are compiled only into tests or models.
     pub fn test_lines(&self) -> usize {
         self.tests.iter().map(|lines| lines.clone().count()).sum()
     }

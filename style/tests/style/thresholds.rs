@@ -1,9 +1,9 @@
-//! A tuning parameter must be a constant in `policy.rs` of its crate, where its reason is stated.
+//! A tuning parameter must be a constant with its reason in the file `policy.rs` of its crate.
 //!
-//! A constant counts as a tuning parameter if its type is a number and its value contains a number
-//! of at least two, or if it is a `Duration` that is not zero. Constants of binary formats, of the
-//! kernel's interface and of protocols are fixed by others or by stored data. `style/exempt.txt`
-//! lists their files, each with a reason.
+//! A numeric constant is a tuning parameter if its value contains a number of at least two. A
+//! `Duration` is a tuning parameter if it is not zero. Binary formats, protocols and the kernel's
+//! interface fix the values of other constants. `style/exempt.txt` lists the files of these
+//! constants, each with a reason.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ const NUMBERS: [&str; 15] = [
     "f64", "Duration",
 ];
 
-/// Finds the largest number in a value. A number with a fraction counts as 2.
+/// Finds the largest number in the value of a constant. A number with a fraction counts as 2.
 struct Largest(u128);
 
 impl<'a> Visit<'a> for Largest {
@@ -62,7 +62,7 @@ impl<'a> Visit<'a> for Constants {
     }
 }
 
-/// Returns the first path in `exempt` that is `path`, or a directory above it.
+/// Returns the first path in `exempt` that equals `path` or is a directory above `path`.
 fn exempts<'e>(exempt: &'e str, path: &str) -> Option<&'e str> {
     let lines = exempt.lines().filter_map(|line| line.split_once(' '));
     let mut found = lines.filter(|(start, _)| {
@@ -71,7 +71,8 @@ fn exempts<'e>(exempt: &'e str, path: &str) -> Option<&'e str> {
     found.next().map(|(start, _)| start)
 }
 
-/// Returns the constants by crate, and the number of constants that each line of `exempt` permits.
+/// Counts the tuning parameters outside of `policy.rs` by crate, and the constants that each line
+/// of `exempt` permits.
 fn counts<'e>(tree: &Tree, exempt: &'e str) -> (Counts, BTreeMap<&'e str, usize>) {
     let (mut counts, mut permitted) = (Counts::new(), BTreeMap::new());
     for (path, text) in tree.files("rs").filter(|(path, _)| path.contains("/src/")) {

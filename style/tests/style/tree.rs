@@ -8,20 +8,19 @@ use std::sync::OnceLock;
 use crate::modules;
 use crate::source::Facts;
 
-/// Directories that contain no sources: outputs, inputs that fuzzers found, and files that do not
-/// belong to the repository.
+/// Directories without sources: outputs, inputs of fuzzers, and files outside of the repository.
 const LEFT_OUT: [&str; 5] = ["target", "artifacts", "corpus", "coverage", "shared"];
-/// A generated document, which a test of `bench` compares with its sources.
+/// A generated document. A test of `bench` compares this document with the results.
 const GENERATED: &str = "docs/results/report.md";
-/// The kinds of files whose text is read by rules. Only the names of other files are used.
+/// The kinds of files of which rules read the text. Rules use only the names of other files.
 const TEXTS: [&str; 17] = [
     "c", "cc", "conf", "h", "hpp", "in", "js", "jsonl", "md", "py", "pyi", "rs", "s", "sh",
     "socket", "toml", "txt",
 ];
-/// The names of further files whose text is read by rules. They have no kind.
+/// The names of files without a kind of which rules read the text.
 const TEXTS_BY_NAME: [&str; 3] = ["Makefile", "postinst", "postrm"];
 
-/// The files, ordered by their path from the root, with `/` as the separator.
+/// The files, in the order of their paths. A path begins at the root and has the separator `/`.
 pub struct Tree {
     files: BTreeMap<String, String>,
     facts: OnceLock<BTreeMap<String, Facts>>,
@@ -33,7 +32,7 @@ pub fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
 }
 
-/// Adds the contents of a directory. Links are not followed.
+/// Adds the files below a directory. Does not follow links.
 fn read(dir: &Path, prefix: &str, files: &mut BTreeMap<String, String>) {
     for entry in fs::read_dir(dir).unwrap() {
         let entry = entry.unwrap();
@@ -67,7 +66,7 @@ pub fn normal(path: &str) -> Option<String> {
     Some(parts.join("/"))
 }
 
-/// Returns the directory of a file, which is "" for the root.
+/// Returns the directory of a file, or "" for a file in the root.
 pub fn folder(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(folder, _)| folder)
 }
@@ -87,7 +86,7 @@ impl Tree {
         Self { files, facts: OnceLock::new(), tests: OnceLock::new() }
     }
 
-    /// Returns the repository, which is read once.
+    /// Returns the tree of the repository. Only the first call reads the files.
     pub fn disk() -> &'static Self {
         static TREE: OnceLock<Tree> = OnceLock::new();
         TREE.get_or_init(|| {
@@ -118,7 +117,7 @@ impl Tree {
                 .is_some_and(|(path, _)| path.starts_with(&inside))
     }
 
-    /// Returns whether the path of any file ends with `end`.
+    /// Returns whether a file's path ends with `end`.
     pub fn has_end(&self, end: &str) -> bool {
         let end = format!("/{end}");
         self.files.keys().any(|path| path.ends_with(&end))
@@ -144,12 +143,12 @@ impl Tree {
         &all[path]
     }
 
-    /// Returns whether a file is only compiled into tests, or is a fuzz target.
+    /// Returns whether a file is compiled only into tests, or is a fuzz target.
     pub fn is_test_file(&self, path: &str) -> bool {
         self.tests.get_or_init(|| modules::test_files(self)).contains(path)
     }
 
-    /// Returns whether a line belongs to code that is compiled only for tests or models.
+    /// Returns whether the line is compiled only into tests or models.
     pub fn is_test(&self, path: &str, line: usize) -> bool {
         self.is_test_file(path) || self.facts(path).is_test(line)
     }
@@ -160,7 +159,7 @@ impl Tree {
         manifests.filter(|dir| !dir.is_empty())
     }
 
-    /// Returns the directory of the package to which a file belongs, or "".
+    /// Returns the directory of the file's package, or "" if the file belongs to no package.
     pub fn crate_of(&self, path: &str) -> &str {
         let holds = |dir: &&str| path.strip_prefix(*dir).is_some_and(|rest| rest.starts_with('/'));
         self.crates().filter(holds).max_by_key(|dir| dir.len()).unwrap_or("")

@@ -1,9 +1,9 @@
-//! The files of the product with `unsafe` must be those that `docs/design.md` lists, and each site
-//! of `unsafe` must have a note that explains why it is sound.
+//! Exactly the files that `docs/design.md` lists may use `unsafe` in the product. Each site of
+//! `unsafe` must have a note that explains why the code is sound.
 //!
-//! The list is the paragraph that begins with "Unsafe code", up to an empty line. It contains each
-//! crate in backquotes, then the crate's files in parentheses, by their paths in `src` without
-//! `.rs` and `/mod`.
+//! The list is the paragraph that begins with "Unsafe code". Each entry is a crate in backquotes,
+//! followed by the crate's files in parentheses. A file is a path in `src` without `.rs` and
+//! `/mod`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,7 +30,7 @@ enum Site {
     Other,
 }
 
-/// Collects the lines with `unsafe`, and the kind of each site.
+/// Collects the line and the kind of each `unsafe`.
 fn sites(tokens: TokenStream, found: &mut Vec<(usize, Site)>) {
     let tokens: Vec<TokenTree> = tokens.into_iter().collect();
     for (nth, token) in tokens.iter().enumerate() {
@@ -43,7 +43,7 @@ fn sites(tokens: TokenStream, found: &mut Vec<(usize, Site)>) {
                     Some(TokenTree::Group(group)) => group.delimiter() == Delimiter::Brace,
                     _ => false,
                 };
-                // In `unsafe extern "C" fn name`, a function has a name, but a function type has
+                // A declaration has a name, as in `unsafe extern "C" fn name`. A function type has
                 // none.
                 let function = (1..=3).find(|ahead| next(*ahead) == "fn");
                 let has_name = function.is_some_and(|at| {
@@ -64,7 +64,8 @@ fn sites(tokens: TokenStream, found: &mut Vec<(usize, Site)>) {
     }
 }
 
-/// The lines of functions whose safety contract is that of a trait.
+/// The lines of functions in implementations of traits. The trait states the safety contract of
+/// such functions.
 #[derive(Default)]
 struct OfTraits(BTreeSet<usize>);
 
@@ -78,8 +79,7 @@ impl<'a> Visit<'a> for OfTraits {
     }
 }
 
-/// Returns whether a line with `unsafe` has a note: on the line itself, or above the start of its
-/// statement.
+/// Returns whether an `unsafe` in `line` has a note on the same line or above its statement.
 fn has_note(facts: &Facts, text: &[&str], line: usize, site: Site) -> bool {
     let says = |line: usize| {
         let mut said = facts.comments.iter().filter(|comment| comment.line == line);
@@ -97,7 +97,7 @@ fn has_note(facts: &Facts, text: &[&str], line: usize, site: Site) -> bool {
     [line].into_iter().chain(above).any(says)
 }
 
-/// Counts the sites without a note, also in tests.
+/// Counts the sites of `unsafe` without a note, also in tests.
 fn without_note(tree: &Tree) -> Counts {
     let mut counts = Counts::new();
     for (path, text) in tree.files("rs").filter(|(_, text)| text.contains("unsafe")) {
@@ -121,7 +121,7 @@ fn without_note(tree: &Tree) -> Counts {
     counts
 }
 
-/// Returns the files that the design lists, as paths without `.rs`, with their lines.
+/// Returns the files in the list of the design, as paths without `.rs`, with their lines.
 fn listed(design: &str) -> BTreeMap<String, usize> {
     let (mut found, mut dir) = (BTreeMap::new(), String::new());
     let lines = design.lines().enumerate().skip_while(|(_, line)| !line.contains("Unsafe code"));

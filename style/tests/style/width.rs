@@ -1,7 +1,7 @@
-//! Lines must fit: 100 columns for code, including comments and strings, which the formatter
-//! ignores, and 140 for documents.
+//! A line of code must fit into 100 columns, and a line of a document into 140. The rule includes
+//! comments and strings, which the formatter ignores.
 //!
-//! Rows of tables are exempt, because they can't be wrapped.
+//! Rows of tables may be longer, because they can't be wrapped.
 
 use crate::document::Document;
 use crate::ratchet::{self, Counts, add};

@@ -2,7 +2,6 @@
 
 use prometheus::{Counter, Encoder as _, Gauge, Opts, Registry, TextEncoder};
 
-/// Metrics that are reported together.
 #[derive(Default)]
 pub(crate) struct Metrics {
     registry: Registry,
@@ -11,8 +10,8 @@ pub(crate) struct Metrics {
 impl Metrics {
     /// Adds a metric whose value may decrease.
     pub(crate) fn gauge(&self, options: Opts, value: f64) {
-        // A metric with an invalid or duplicate name is left out; the tests check that no metric is
-        // missing.
+        // A metric with an invalid or duplicate name is left out. The tests check that each metric
+        // exists.
         if let Ok(gauge) = Gauge::with_opts(options) {
             gauge.set(value);
             let _ = self.registry.register(Box::new(gauge));
@@ -27,7 +26,6 @@ impl Metrics {
         }
     }
 
-    /// Returns all metrics as text.
     pub(crate) fn text(&self) -> String {
         let mut text = Vec::new();
         // Encoding can't fail, because each metric has a name, a help text and a value.

@@ -39,7 +39,7 @@ pub(crate) fn text(stat: &Stat) -> String {
     metrics.text()
 }
 
-/// Returns the names, the help texts and the values of the metrics whose values may decrease.
+/// Returns the name, the help text and the value of each metric whose value may decrease.
 fn sizes(stat: &Stat) -> [(&'static str, &'static str, u64); 13] {
     [
         ("disk_size_bytes", "Size of the disk.", stat.disksize),
@@ -63,7 +63,7 @@ fn sizes(stat: &Stat) -> [(&'static str, &'static str, u64); 13] {
     ]
 }
 
-/// Returns the same for the metrics whose values only increase.
+/// Returns the name, the help text and the value of each metric whose value only increases.
 fn counters(stat: &Stat) -> [(&'static str, &'static str, f64); 9] {
     let done = &stat.done;
     let seconds = done.compaction_nanoseconds as f64 / 1e9;
@@ -122,8 +122,7 @@ mod tests {
         let stat = Stat { name: "\"\u{e4}".repeat(1000), ..Stat::default() };
         let text = text(&stat);
         assert!(text.contains("uzram_memory_bytes{disk=\"\\\"\u{e4}"), "{text}");
-        // The text, and the data from which the text is created, must fit into the memory reserved
-        // for a client.
+        // The server reserves `RESERVE` bytes per client for the text and the data behind the text.
         assert!(3 * text.len() < serve::metrics::RESERVE, "{} bytes", text.len());
     }
 }

@@ -1,5 +1,5 @@
-//! Sockets that a service manager listens on and passes to a server. Clients can connect before the
-//! server runs, and while another server replaces this one.
+//! Listening sockets that a service manager passes to a server. Clients can connect before the
+//! server runs, and while the service manager replaces the server.
 
 use crate::args::ServeArgs;
 use crate::error::{Error, failed};
@@ -8,7 +8,7 @@ use crate::socket_dir;
 use crate::text::shortened;
 use serve::{Address, Listening};
 
-/// The purposes of sockets: clients, control, and metrics.
+/// The purpose of each socket, which is also the socket's name.
 const PURPOSES: [&str; 3] = ["nbd", "control", "metrics"];
 
 /// The sockets that the service manager passed, in the order of `PURPOSES`.
@@ -16,13 +16,13 @@ const PURPOSES: [&str; 3] = ["nbd", "control", "metrics"];
 pub(crate) struct Passed([Option<Listening>; 3]);
 
 impl Passed {
-    /// Takes the sockets that the service manager passed. A socket named nbd, control or metrics is
-    /// used for the purpose that its name states. Other sockets are used, in this order, for the
-    /// remaining purposes.
+    /// Takes the sockets that the service manager passed. A socket named nbd, control or metrics
+    /// gets the purpose of that name. Sockets with other names get the remaining purposes, in this
+    /// order.
     ///
     /// # Errors
-    /// Fails if a socket is unsuitable, if too many sockets were passed, or if an option specifies
-    /// an address for a purpose for which a socket was passed.
+    /// Fails if a socket is unsuitable, too many sockets were passed, or a socket and an option
+    /// have the same purpose.
     pub(crate) fn take(args: &ServeArgs) -> Result<Self, Error> {
         let sockets = passed_sockets().map_err(|why| {
             failed(format!(
@@ -65,13 +65,12 @@ impl Passed {
         Ok(passed)
     }
 
-    /// Returns whether a socket for metrics was passed.
     pub(crate) fn has_metrics(&self) -> bool {
         self.0[2].is_some()
     }
 
-    /// Returns all sockets that a server needs, in the order of `PURPOSES`: the sockets that were
-    /// passed, and new sockets for the remaining purposes.
+    /// Returns the sockets that a server needs, in the order of `PURPOSES`. Creates a socket for
+    /// each purpose without a passed socket.
     ///
     /// # Errors
     /// Fails if a socket can't be created.
@@ -89,7 +88,7 @@ impl Passed {
         ))
     }
 
-    /// Checks that no option specifies an address for a purpose for which a socket was passed.
+    /// Checks that no option specifies an address for the purpose of a passed socket.
     fn check(&self, args: &ServeArgs) -> Result<(), Error> {
         let given = [args.nbd.is_some(), args.control.is_some(), args.metrics.is_some()];
         for ((option, is_given), passed) in PURPOSES.iter().zip(given).zip(&self.0) {

@@ -1,4 +1,4 @@
-//! Prints one line per second about a server or program until Ctrl-C, or until the server or
+//! Prints one line per second about a server or program. Ends at Ctrl-C, or when the server or
 //! program ends.
 
 use crate::error::{Error, no_handler};
@@ -18,7 +18,7 @@ use std::time::Instant;
 pub(crate) enum Style {
     Json,
     Plain,
-    /// Lines with bars that are this number of characters wide; 0 means lines without bars.
+    /// The width of each bar in characters; 0 means lines without bars.
     Bars(usize),
 }
 
@@ -32,13 +32,13 @@ impl Style {
         }
     }
 
-    /// Returns a line of heads: `columns`, the heads of both bars if lines have bars, and `last`.
+    /// Returns a line of column heads: `columns`, then `bars` if the lines have bars, then `last`.
     pub(crate) fn head(self, columns: &str, bars: [&str; 2], last: &str) -> String {
         self.line(columns, bars, last, |head, width| format!("{head:<0$}", bar_column(width)))
     }
 
-    /// Returns a line: `columns`, a bar for each pair of a part and a whole if lines have bars, and
-    /// `last`.
+    /// Returns a line: `columns`, then a bar for each part and whole in `bars` if the lines have
+    /// bars, then `last`.
     pub(crate) fn values(self, columns: &str, bars: [(u64, u64); 2], last: &str) -> String {
         self.line(columns, bars, last, |(part, of), width| bar(part, of, width))
     }
@@ -60,8 +60,8 @@ impl Style {
     }
 }
 
-/// Returns the width in characters of each of two bars on a terminal of `columns` columns; 0 means
-/// that the number of columns is unknown.
+/// Returns the width of each of two bars, in characters, on a terminal of `columns` columns. If
+/// `columns` is 0, the terminal's width is unknown.
 fn bar_width(columns: u16) -> usize {
     match usize::from(columns) {
         0 => *WATCH_BAR.end(),
@@ -82,7 +82,7 @@ pub(crate) trait Watched {
     /// The message that is logged when the server or program has ended.
     const ENDED: &'static str;
 
-    /// Returns the heads of the columns for human readers.
+    /// Returns the heads of the columns.
     fn head(style: Style) -> String;
 
     /// Returns the current line, or `None` if the watched server or program has ended.
@@ -92,8 +92,8 @@ pub(crate) trait Watched {
     fn line(&mut self, style: Style) -> Result<Option<String>, Error>;
 }
 
-/// Prints lines until Ctrl-C, or until the watched server or program ends. Neither is reported as
-/// an error after the first line was printed.
+/// Prints lines until Ctrl-C, or until the watched server or program ends. After the first line,
+/// the end of the server or program is no error.
 pub(crate) fn run<W: Watched>(mut watched: W, is_json: bool) -> Result<(), Error> {
     // Ctrl-C ends the process at once, even while it waits for a server that does not answer.
     register_conditional_shutdown(SIGINT, 0, Arc::new(AtomicBool::new(true)))

@@ -168,9 +168,6 @@ fn process(text: &str) -> Result<Pid, String> {
 }
 
 impl ControlArgs {
-    /// Returns the path of the server's control socket.
-    ///
-    /// # Errors
     /// Fails if another user could have created the socket.
     pub(crate) fn path(&self) -> Result<PathBuf, Error> {
         let usual = || socket_dir::directory().join(socket_dir::CONTROL);

@@ -56,7 +56,6 @@ pub(crate) struct RestoreArgs {
 }
 
 impl RestoreArgs {
-    /// Returns how a damaged file is handled.
     pub(crate) fn damage(&self) -> Damage {
         if self.salvage { Damage::Salvage } else { Damage::Refuse }
     }

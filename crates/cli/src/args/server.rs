@@ -176,8 +176,8 @@ fn setting(text: &str) -> Result<AttributeSetting, String> {
 }
 
 impl ServeArgs {
-    /// Returns the saved file that the disk starts with. Returns `None` if this file is also the
-    /// file of `--save-on-exit` and does not exist yet.
+    /// Returns the saved file from which the disk starts. Returns `None` if `--save-on-exit` names
+    /// the same file and the file does not exist yet.
     pub(crate) fn restored(&self) -> Option<&Path> {
         let is_first = |path: &&Path| {
             self.save_on_exit.as_deref() == Some(path)
@@ -186,7 +186,6 @@ impl ServeArgs {
         self.restore.as_deref().filter(|path| !is_first(path))
     }
 
-    /// Returns how a damaged saved file is handled.
     pub(crate) fn damage(&self) -> Damage {
         if self.salvage { Damage::Salvage } else { Damage::Refuse }
     }

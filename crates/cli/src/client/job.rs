@@ -1,4 +1,4 @@
-//! Jobs requested from a server: their progress and their results.
+//! Requests jobs from a server, and prints their progress and their results.
 
 use super::text;
 use crate::error::{Error, saved_in_part};
@@ -62,8 +62,8 @@ fn phase(kind: JobKind) -> &'static str {
     }
 }
 
-/// Returns the counts and the lost ranges in an answer, in which each line consists of a word and a
-/// number.
+/// Returns the counts and the lost ranges in a server's answer. Each line of the answer is a word
+/// and a value.
 fn counts(answer: &str) -> (Map<String, Value>, Vec<Range<u64>>) {
     let (mut counts, mut lost) = (Map::new(), Vec::new());
     let mut from = 0;
@@ -78,7 +78,7 @@ fn counts(answer: &str) -> (Map<String, Value>, Vec<Range<u64>>) {
     (counts, lost)
 }
 
-/// Returns the error to report if the job has skipped or lost data, else `None`.
+/// Returns the error to report if the job skipped or lost data.
 fn failure(kind: JobKind, words: &str, counts: &Map<String, Value>) -> Option<Error> {
     let of = |what: &str| counts.get(what).and_then(Value::as_u64).unwrap_or(0);
     match (kind, of("lost_pages"), of("damaged")) {

@@ -1,5 +1,5 @@
-//! `uzram stat PID`: the figures of a program that `uzram run` has started, as a table, as metrics,
-//! or as one line per second.
+//! `uzram stat PID`: prints the figures of a program of `uzram run` as a table, as metrics, or as
+//! one line per second.
 
 mod metrics;
 mod watch;

@@ -38,8 +38,8 @@ impl Watched for Disk {
             Ok(()) => self.has_answered = true,
             Err(error) if !self.has_answered => return Err(failed(error)),
             Err(AskError::Unreached { .. }) => return Ok(None),
-            // The server may be busy or about to end; the next request shows which of the two
-            // applies.
+            // The server may be busy or about to end. The next request shows whether the server has
+            // ended.
             Err(AskError::Broken(_)) => return Ok(Some(String::new())),
             Err(error) => {
                 log!("{error}");

@@ -1,5 +1,5 @@
-//! `uzram analyze` forecasts the memory of a device. It stores a sample on real devices, one for
-//! each algorithm, level and block size, and scales the results to all the data.
+//! `uzram analyze` forecasts the memory of a device. The command stores a sample on real devices,
+//! one for each algorithm, level and block size. The results are scaled to all the data.
 //!
 //! ```text
 //!   files | a process's pages -> population -> clusters, spread evenly -> sample
@@ -39,10 +39,7 @@ use row::Row;
 use sample::Sample;
 use trial::Trial;
 
-/// Takes a sample, tries the candidates, and reports the forecasts.
-///
-/// # Errors
-/// Fails if there is nothing to read, a device fails, or the user presses Ctrl-C.
+/// Fails if the input is empty, a device fails, or the user presses Ctrl-C.
 pub(crate) fn run(args: &AnalyzeArgs, interrupt: &Interrupt) -> Result<Outcome, Error> {
     #[cfg(feature = "parquet")]
     args.parquet.as_deref().map_or(Ok(()), |path| {
@@ -71,7 +68,8 @@ pub(crate) fn run(args: &AnalyzeArgs, interrupt: &Interrupt) -> Result<Outcome, 
     Ok(Outcome { text, warnings: skipped.lines(), failure })
 }
 
-/// Returns an error if most of the sample could not be read, so that the figures are unreliable.
+/// Returns an error if most of the sample could not be read, because the figures are then
+/// unreliable.
 fn unread(report: &Report) -> Option<Error> {
     let Report { clusters, clusters_unread: unread, .. } = *report;
     (unread > clusters).then(|| {
@@ -83,7 +81,6 @@ fn unread(report: &Report) -> Option<Error> {
     })
 }
 
-/// Appends the rows to the requested Parquet file.
 #[cfg(feature = "parquet")]
 fn append(args: &AnalyzeArgs, report: &Report, interrupt: &Interrupt) -> Result<(), Error> {
     args.parquet.as_deref().map_or(Ok(()), |path| parquet::append(path, report, interrupt))
@@ -99,7 +96,6 @@ fn of_files(args: &AnalyzeArgs, plan: &FilePlan) -> Source {
     Source { kind: "files", name: names.join(" "), files: Some(plan.files()), ..Source::default() }
 }
 
-/// Tries all requested candidates.
 fn report(
     args: &AnalyzeArgs,
     population: &dyn Population,

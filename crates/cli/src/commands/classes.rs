@@ -1,4 +1,4 @@
-//! `uzram classes`: a geometry's table of size classes, for people and as JSON.
+//! `uzram classes`: the size classes of a geometry, as a table for people or as JSON.
 
 mod args;
 
@@ -12,45 +12,41 @@ use zsmalloc::{ClassShape, ClassTable, Geometry, KernelGeometry};
 
 pub(crate) use args::ClassesArgs;
 
-/// The whole table. Missing values are null.
+/// The JSON output. Missing values are null.
 #[derive(Debug, Serialize)]
 struct Listing {
     #[serde(flatten)]
     names: GeometryNames,
-    /// The order: objects have up to 4096 << order bytes.
+    /// The order of the blocks: an object has at most 4096 << order bytes.
     order: u32,
-    /// The number of all classes, below and above a page.
+    /// The number of classes.
     class_count: usize,
-    /// For blocks of the order: the maximum size of objects of which a zspage holds more than one.
+    /// For blocks of the order: the largest object size of which a zspage holds several objects.
     watermark: usize,
-    /// For blocks of the order: the minimum length of compressed data that are stored uncompressed
-    /// instead.
+    /// For blocks of the order: if the compressed length reaches this size, the block is stored
+    /// uncompressed.
     huge_size: usize,
-    /// The number of classes above a page, if an order is given.
+    /// The number of classes for objects larger than a page, if an order is given.
     classes_above_page: Option<usize>,
-    /// The number of sizes that share the classes above a page. As in the kernel, this number
-    /// includes the size of a page itself.
+    /// The number of object sizes that share these classes, plus the size of a page, which the
+    /// kernel counts too.
     sizes_above_page: Option<usize>,
     classes: Vec<Row>,
 }
 
-/// A size class.
 #[derive(Debug, Serialize)]
 struct Row {
-    /// The kernel's index of the class, which is the index of the largest size in the class.
+    /// The index of the class's largest size, which is the class's index in the kernel.
     index: u32,
     size: usize,
     pages_per_zspage: usize,
     objs_per_zspage: usize,
-    /// The bytes of a full zspage that belong to no slot.
+    /// The bytes of a full zspage that lie in no slot.
     waste: usize,
-    /// The smallest of the sizes that share the class.
+    /// The smallest object size in the class.
     size_min: usize,
 }
 
-/// Returns the text that is printed.
-///
-/// # Errors
 /// Fails if the geometry is not valid.
 pub(crate) fn run(args: &ClassesArgs) -> Result<String, Error> {
     let table = args.table()?;
@@ -85,23 +81,20 @@ impl From<&ClassShape> for Row {
     }
 }
 
-/// Returns the number of classes above a page.
 fn above_page(table: &ClassTable) -> usize {
     table.classes().iter().filter(|class| class.size > PAGE_SIZE).count()
 }
 
-/// Returns the number of sizes, from a page up, that share the classes above a page, or `None` for
-/// a native geometry.
+/// Returns the number of object sizes that share the classes above a page, plus the size of a page.
+/// Returns `None` for a native geometry.
 fn sizes_above_page(table: &ClassTable, order: u32) -> Option<usize> {
     let Geometry::Kernel(kernel) = table.geometry() else { return None };
     let unmerged = Geometry::Kernel(KernelGeometry { merge: false, ..kernel });
     let table = unmerged.table().ok().filter(|_| order > 0)?;
-    // The sizes begin with the size of a page, whose class is the last class that is not above a
-    // page.
+    // The kernel also counts the size of a page, although its class is not above a page.
     Some(above_page(&table) + 1)
 }
 
-/// Returns the table with its closing line.
 fn text(table: &ClassTable, order: u32) -> String {
     let row = |cells: [&dyn Display; 6]| {
         let [class, size, pages, objs, waste, merged] = cells.map(|cell| cell.to_string());
@@ -120,8 +113,8 @@ fn text(table: &ClassTable, order: u32) -> String {
     text + &closing_line(table, order)
 }
 
-/// Returns a line with the number of classes and the bounds, for blocks of a page and for blocks of
-/// the order.
+/// Returns the last line: the number of classes, and the bounds for blocks of a page and for blocks
+/// of the order.
 fn closing_line(table: &ClassTable, order: u32) -> String {
     let above = above_page(table);
     let bounds = |order| {

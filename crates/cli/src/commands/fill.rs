@@ -1,4 +1,4 @@
-//! `uzram fill`: plan, store, measure, and read back.
+//! `uzram fill`: plans and stores the input, measures the memory, and reads the input back.
 //!
 //! ```text
 //!   pages -> worker: a batch is read -> raw codec and device, timed -> totals
@@ -43,11 +43,8 @@ use zram::{Config, Device, Zram};
 
 pub(crate) use args::FillArgs;
 
-/// Executes the command.
-///
-/// # Errors
-/// Fails if nothing could be measured, because of wrong use, Ctrl-C, or a failure other than a full
-/// device.
+/// Fails if the options are wrong, the user presses Ctrl-C, or anything except a full device
+/// prevents the measurement.
 pub(crate) fn run(args: &FillArgs, interrupt: &Interrupt) -> Result<Outcome, Error> {
     args.cold.save.as_deref().map_or(Ok(()), |path| output::check(path, &args.paths))?;
     let zram = device_to_be(args)?;
@@ -81,7 +78,7 @@ pub(crate) fn run(args: &FillArgs, interrupt: &Interrupt) -> Result<Outcome, Err
     Ok(Outcome { text, warnings: skipped.lines(), failure })
 }
 
-/// Returns the settings of the device that the arguments describe. The device is not created yet.
+/// Returns the settings of the device. The device itself is created later.
 fn device_to_be(args: &FillArgs) -> Result<Zram, Error> {
     let (zram, geometry) = (Zram::new(), args.geometry()?);
     zram.configure("settings", |settings| {
@@ -102,19 +99,18 @@ fn default_threads(room: Option<u64>, batches: usize) -> usize {
     processors.min(THREADS_DEFAULT_MAX).min(fitting).min(batches).max(1)
 }
 
-/// Returns the approximate bytes needed besides the pool's pages: buffers, streams, slots and
+/// Returns the approximate bytes of memory besides the pool's pages: buffers, streams, slots and
 /// checksums.
 fn beside(codecs: &Codecs, plan: &FilePlan, threads: usize) -> u64 {
     let per_thread = WORKER_BYTES + 2 * codecs.stream_bytes() + THREAD_BYTES;
     (threads * per_thread) as u64 + beside_pages(plan)
 }
 
-/// Returns the part of the result of [`beside`] that grows with the input, in bytes.
+/// Returns the bytes in [`beside`]'s result that grow with the input.
 fn beside_pages(plan: &FilePlan) -> u64 {
     u64::from(plan.pages()) * (FILLED_ENTRY_BYTES + CHECKSUM_BYTES) as u64
 }
 
-/// Stores the input, measures the memory, and reads the input back.
 fn fill(
     pool: ThreadPool<'_>,
     job: &FillJob<'_>,
@@ -166,14 +162,14 @@ fn run_phase(pool: &ThreadPool<'_>, job: &FillJob<'_>, phase: &Phase) -> Result<
     done
 }
 
-/// Uses a small device, so that the kernel loads the device's code before memory is measured.
+/// Uses a small device once. The kernel then loads the device's code before memory is measured.
 fn warm_up(settings: Config) -> Result<(), Error> {
     let (disksize, backing) = (16 * PAGE_SIZE as u64, None);
     let small = Config { disksize, streams: Some(1), backing, ..settings };
     let device = Device::new(small)?;
     let mut page = [0; PAGE_SIZE];
     page[..12].copy_from_slice(b"some content");
-    // A limit may refuse the write; the real device reports it.
+    // A limit may refuse this write. The real device then reports the error.
     if device.write(0, &page).is_ok() {
         device.read(0, &mut page)?;
     }

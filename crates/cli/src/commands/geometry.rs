@@ -1,4 +1,4 @@
-//! The geometry (the choice of size classes and zspages), as arguments and in reports.
+//! The geometry, which is the choice of size classes and zspages, in arguments and reports.
 
 use crate::error::Error;
 use crate::values::{Names, name_of, named};
@@ -7,7 +7,7 @@ use serde::Serialize;
 use std::fmt;
 use zsmalloc::{ChainRule, ClassTable, Geometry, GeometryError, KernelGeometry};
 
-/// The kinds of geometry; the value is true for uzram's own.
+/// The kinds of geometry. The value is true for uzram's own geometry.
 const KINDS: Names<bool> = &[
     (
         "kernel",
@@ -54,15 +54,15 @@ pub(crate) struct GeometryLine {
     no_merge: bool,
 }
 
-/// A geometry in reports, as names and numbers. Fields that do not apply to a native geometry are
-/// null.
+/// A geometry in JSON reports. If the geometry is native, the fields that only the kernel's
+/// geometry has are null.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct GeometryNames {
     geometry: &'static str,
-    /// The number of pages of the longest zspage.
+    /// The pages of the longest zspage.
     chain: Option<usize>,
     rule: Option<&'static str>,
-    /// True if sizes with equal zspages share a class.
+    /// True if object sizes with equal zspages share a class.
     merge: Option<bool>,
 }
 
@@ -130,7 +130,7 @@ impl From<Geometry> for GeometryNames {
 }
 
 impl fmt::Display for GeometryNames {
-    /// Formats the geometry as in `kernel geometry, chain 8, least-waste, merged`.
+    /// Formats the geometry, for example as `kernel geometry, chain 8, least-waste, merged`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} geometry", self.geometry)?;
         if let (Some(chain), Some(rule), Some(merge)) = (self.chain, self.rule, self.merge) {

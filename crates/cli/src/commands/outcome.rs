@@ -1,4 +1,4 @@
-//! The result of a command that measures.
+//! Runs the commands that measure, and prints their results.
 
 use crate::error::{Error, no_handler};
 use crate::log::log;
@@ -11,11 +11,10 @@ use std::sync::Arc;
 /// The output and the result of a command.
 #[derive(Debug)]
 pub(crate) struct Outcome {
-    /// The report.
     pub(crate) text: String,
     /// The warnings about data that were left out, one per line.
     pub(crate) warnings: Vec<String>,
-    /// The error, if the command was not fully successful.
+    /// The error of a command that printed a report but was not fully successful.
     pub(crate) failure: Option<Error>,
 }
 
@@ -30,8 +29,8 @@ pub(crate) fn measured(
     outcome.failure.map_or(Ok(()), Err)
 }
 
-/// Handles SIGINT from now on: the first SIGINT sets the flag, and a second one ends the process at
-/// once.
+/// Installs the handlers of SIGINT. The first SIGINT sets the flag. A second SIGINT ends the
+/// process at once.
 pub(crate) fn interrupt() -> Result<Interrupt, Error> {
     let interrupt = Interrupt::default();
     flag::register_conditional_shutdown(SIGINT, 130, Arc::clone(&interrupt.0))

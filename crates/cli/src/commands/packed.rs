@@ -3,8 +3,8 @@
 use std::ops::Range;
 use zcomp::{Error, Stream};
 
-/// Compressed blocks, one after the other, so that many can be compressed and then decompressed in
-/// a row.
+/// Many compressed blocks, one after the other. So compression and decompression can be timed
+/// separately.
 pub(crate) struct PackedBlocks {
     bytes: Box<[u8]>,
     /// The range of each compressed block in the buffer, or `None` if the block did not fit.
@@ -12,7 +12,8 @@ pub(crate) struct PackedBlocks {
 }
 
 impl PackedBlocks {
-    /// Allocates and touches memory for `blocks` blocks whose compressed form needs `bytes` bytes.
+    /// Allocates and touches memory for `blocks` blocks with a total compressed length of `bytes`
+    /// bytes.
     pub(crate) fn new(bytes: usize, blocks: usize) -> Self {
         PackedBlocks { bytes: vec![1; bytes].into(), blocks: Vec::with_capacity(blocks) }
     }
@@ -28,8 +29,8 @@ impl PackedBlocks {
         Ok(())
     }
 
-    /// Decompresses block `nth` into `block`, which it fills, if block `nth` fitted into the
-    /// buffer.
+    /// Decompresses block `nth` into `block`, which has the block's length. If block `nth` did not
+    /// fit, does nothing.
     pub(crate) fn unpack(
         &self,
         nth: usize,

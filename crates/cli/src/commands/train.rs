@@ -1,5 +1,5 @@
-//! `uzram train-dictionary`: takes a sample, trains a dictionary, and tries the dictionary on
-//! blocks that were held out.
+//! `uzram train-dictionary`: reads blocks of files, trains a dictionary with most of them, and
+//! tries the dictionary on the held-out blocks.
 
 mod args;
 mod evaluation;
@@ -19,7 +19,6 @@ use std::io::Write as _;
 
 pub(crate) use args::TrainArgs;
 
-/// The heads of the columns.
 const HEAD: &str = "                          ratio      compress MB/s    decompress MB/s
 codec     level without    with    without    with    without    with    saved     memory
 ";
@@ -30,21 +29,20 @@ struct Report {
     dictionary_bytes: usize,
     block: usize,
     files: u64,
-    /// The number of blocks that trained the dictionary, and the number of other blocks on which it
-    /// was tried.
+    /// The number of blocks that trained the dictionary, and the number of held-out blocks.
     blocks_trained: usize,
     blocks_held_out: usize,
     skipped_files: u64,
-    /// The bytes of all files, in whole pages.
+    /// The size of all files in bytes, rounded up to whole pages.
     data_bytes: u64,
     codecs: Vec<Evaluation>,
 }
 
-/// Trains and writes the dictionary, and reports its benefit. The file is written only if no error
-/// occurred.
+/// Trains the dictionary, reports its benefit, and writes the file. The file is written only if no
+/// error occurred.
 ///
 /// # Errors
-/// Fails if there are too few data for training, training fails, or the user presses Ctrl-C.
+/// Fails if the files hold too few data, training fails, or the user presses Ctrl-C.
 pub(crate) fn run(args: &TrainArgs, interrupt: &Interrupt) -> Result<Outcome, Error> {
     output::check(&args.output, &args.paths)?;
     let skipped = SkippedFiles::default();

@@ -1,17 +1,17 @@
 //! `NAME(PARAMETERS) NAME ...`: the disk's algorithm, and the algorithms of recompression.
 
-/// The options on the command line that set the disk's algorithm. The file does not override these
-/// options.
+/// The options of the command line that choose the disk's algorithm. The file does not override
+/// these options.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Given {
-    /// True if the command line sets an algorithm. The parameters in the file are then ignored,
-    /// because they belong to another algorithm.
+    /// True if the command line sets an algorithm. The file's parameters are then ignored, because
+    /// they belong to another algorithm.
     pub(super) algorithm: bool,
     pub(super) level: Option<i32>,
 }
 
-/// Returns the options for a list of algorithms: the first is the disk's algorithm, and the others
-/// are algorithms of recompression with priorities from 1.
+/// Returns the options for a list of algorithms. The first algorithm is the disk's. The others are
+/// for recompression, with priorities from 1.
 pub(super) fn algorithms(value: &str, given: &Given) -> Result<Vec<String>, String> {
     let mut options = Vec::new();
     for (priority, word) in words(value)?.into_iter().enumerate() {
@@ -48,8 +48,8 @@ pub(super) fn algorithms(value: &str, given: &Given) -> Result<Vec<String>, Stri
 }
 
 /// Returns the option for the parameters of the disk's algorithm. If the level is the only
-/// parameter, returns `--level`, which the command line can override. Other parameters, together
-/// with the level, must be set by a single option.
+/// parameter, returns `--level`, which the command line can override. Otherwise a single option
+/// must set all parameters.
 fn of_disk(params: &[&str], given: &Given) -> Option<String> {
     if given.algorithm {
         return None;
@@ -105,8 +105,7 @@ mod tests {
         for (value, given, option) in [
             ("zstd", none, None),
             ("zstd(level=1)", none, Some("--level=1")),
-            // The level on the command line overrides the level in the file, because it follows
-            // that level.
+            // The command line's level follows the file's level, so it overrides that level.
             ("zstd(level=1)", level, Some("--level=1")),
             ("zstd(level=1)", other, None),
             ("zstd(level=1, dict=/d)", none, Some(both)),

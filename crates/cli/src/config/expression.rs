@@ -1,5 +1,5 @@
-//! Sizes in the syntax of zram-generator: a number of MiB, or an expression that may contain the
-//! size of the machine's memory.
+//! Sizes in the syntax of zram-generator: a number of MiB, or an expression with `ram`, the size of
+//! the machine's memory.
 //!
 //! ```text
 //!   sum: product (+|- product)*    product: value (*|/ value)*
@@ -12,7 +12,7 @@ use zram::memparse;
 
 const MIB: f64 = (1 << 20) as f64;
 
-/// Returns the value of an expression in bytes; `ram` is the machine's memory in bytes.
+/// Returns the value of an expression in bytes. `ram` is the size of the machine's memory in bytes.
 ///
 /// # Errors
 /// Fails if the text is not an expression, or if its value is not a valid size.
@@ -120,8 +120,8 @@ impl Parser<'_> {
     }
 }
 
-/// Reads a number of MiB, or a size with a unit. Hexadecimal numbers are refused, because they
-/// could mean either MiB or bytes.
+/// Reads a number of MiB, or a size with a unit. Refuses hexadecimal numbers, because the unit of
+/// such a number is ambiguous.
 fn number(word: &str) -> Option<f64> {
     if word.starts_with("0x") || word.starts_with("0X") {
         return None;

@@ -1,4 +1,4 @@
-//! Reads the text of a configuration file, up to a maximum size and within a maximum time.
+//! Reads a configuration file, up to a maximum size and within a maximum time.
 
 use crate::error::Error;
 use crate::policy::{CONFIG_BYTES_MAX, CONFIG_WITHIN};
@@ -33,7 +33,7 @@ pub(super) fn read(path: &Path) -> Result<String, Error> {
 
 /// Reads at most `CONFIG_BYTES_MAX` + 1 bytes of the file.
 fn bytes(path: &Path) -> io::Result<Vec<u8>> {
-    // Opening a pipe without a writer, or a terminal, must not block.
+    // The open must not block, even on a terminal or on a pipe without a writer.
     let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path);
     let other = || io::Error::other("it is neither a regular file nor a pipe");
@@ -59,7 +59,7 @@ fn read_pipe(pipe: File, bytes: &mut Vec<u8>) -> io::Result<()> {
     let until = Instant::now() + CONFIG_WITHIN;
     let mut some = pipe.try_clone()?.take(CONFIG_BYTES_MAX + 1);
     loop {
-        // Bytes that were read before an error are kept.
+        // `bytes` keeps the bytes that were read before an error.
         match some.read_to_end(bytes) {
             Err(error) if error.kind() == ErrorKind::WouldBlock => {}
             read => return read.map(drop),

@@ -1,4 +1,4 @@
-//! The memory areas that the C library has registered with the kernel for a thread.
+//! Memory areas of the C library that the kernel writes for a thread.
 //!
 //! # Safety
 //! The process has only one thread, and this thread continues in the program.
@@ -11,11 +11,11 @@ const RSEQ_SIGNATURE: usize = 0x5305_3053;
 const RSEQ_BYTES: usize = 32;
 const AT_RSEQ_FEATURE_SIZE: u64 = 27;
 const AT_RSEQ_ALIGN: u64 = 28;
-/// The length of the head of a list of robust mutexes, in bytes.
+/// The size of `struct robust_list_head` in bytes.
 const ROBUST_LIST_BYTES: usize = 24;
 
-/// Unregisters the areas that the kernel writes for this process's C library. The program's C
-/// library registers its own areas.
+/// Unregisters the areas of this process's C library. The program's C library registers its own
+/// areas.
 pub(crate) fn unregister() {
     // SAFETY: the calls only unregister the areas from the kernel; this thread holds no robust
     // mutex that the kernel would have to release.

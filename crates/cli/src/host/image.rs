@@ -17,20 +17,19 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 
 pub(crate) const PAGE: u64 = 4096;
-/// The first address above the addresses that a program may use.
+/// The end of the addresses that a program may use.
 const ADDRESSES_END: u64 = 1 << 47;
 
 type ProgramHeader = object::elf::ProgramHeader64<LittleEndian>;
 
-/// The addresses in memory of a mapped program, and its properties.
 #[derive(Debug)]
 pub(crate) struct Image {
-    /// The offset that is added to the addresses in the file to get addresses in memory.
+    /// For each byte of the program, its address in memory minus its address in the file.
     pub(crate) base: usize,
     pub(crate) entry: usize,
     /// The address of the program headers, and their number.
     pub(crate) headers: (usize, usize),
-    /// The path of the loader that the file specifies.
+    /// The path of the loader that the program's file specifies.
     pub(crate) loader: Option<PathBuf>,
     pub(crate) is_stack_executable: bool,
 }
@@ -57,7 +56,6 @@ fn map(
 }
 
 impl Image {
-    /// Maps the program in a file.
     pub(crate) fn map(file: &File) -> Result<Self, Error> {
         let end = LittleEndian;
         let data = &ReadCache::new(file.try_clone()?);
@@ -136,8 +134,8 @@ fn check(loads: &[&ProgramHeader]) -> Result<u64, Error> {
     Ok(high)
 }
 
-/// Reserves the addresses of a program, and returns the offset of these addresses from the
-/// addresses in its file.
+/// Reserves the addresses of a program. Returns the address in memory minus the address in the
+/// file.
 fn reserve(low: u64, high: u64, align: u64, is_movable: bool) -> Result<u64, Error> {
     let bytes = high - low;
     let flags = libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
@@ -181,8 +179,7 @@ fn map_segment(file: &File, segment: &ProgramHeader, base: u64) -> Result<(), Er
         let flags = libc::MAP_FIXED | libc::MAP_ANONYMOUS;
         map(mapped, memory_end - mapped, prot, flags, None)?;
     }
-    // The rest of the last page, after the bytes of the file, is zeroed, because loaders allocate
-    // memory there.
+    // Zeroes the last page after the bytes of the file, because loaders allocate memory there.
     if prot & libc::PROT_WRITE != 0 && mapped > file_end {
         // SAFETY: the page was just mapped as writable, and nothing refers to it.
         unsafe { (file_end as *mut u8).write_bytes(0, (mapped - file_end) as usize) };

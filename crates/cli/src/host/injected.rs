@@ -1,4 +1,4 @@
-//! Starts a host in a process that has itself called `execve` for the program (in-3).
+//! Starts a host in a process that has itself executed the program (in-3).
 //!
 //! # Safety
 //! The program's stack is as the kernel set it up, because the program has not started to run.
@@ -10,7 +10,7 @@ use inject::Entry;
 use std::ffi::OsStr;
 use std::ptr;
 
-/// Enters the program. Returns an error message if the runtime can't start.
+/// Starts the runtime and enters the program. Returns an error message if the runtime can't start.
 pub(crate) fn begin(settings: &OsStr, entry: &Entry) -> String {
     // Makes the lowest page inaccessible, so that a stack overflow ends the process.
     // SAFETY: the page is the lowest one of this stack, and the host uses less than the stack's

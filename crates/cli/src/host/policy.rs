@@ -1,12 +1,11 @@
-//! Sizes that a host assumes of stacks and programs.
+//! Limits that a host assumes for stacks and programs.
 
-/// The maximum number of bytes of stack that calls use between the construction of the new stack
-/// and the entry to the program.
+/// The maximum number of bytes of stack that the host uses after it has built the program's stack.
 pub(crate) const BELOW: usize = 64 << 10;
 
-/// The maximum number of bytes of stack that a host uses.
+/// A host that is not injected uses at most this number of bytes of its stack.
 pub(crate) const STACK_BYTES: usize = 256 << 10;
 
-/// The maximum number of headers of a program whose zero-filled pages are mapped again. Programs
-/// have some ten headers.
+/// If a program has more headers than this maximum, its zero-filled pages are not mapped again.
+/// Programs have about ten headers.
 pub(crate) const HEADERS_MAX: usize = 256;

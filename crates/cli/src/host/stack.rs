@@ -4,8 +4,8 @@
 //!   low | argc | argv ... 0 | envp ... 0 | auxiliary vector ... 0 0 | strings | high
 //! ```
 //! # Safety
-//! The vectors are those that the kernel passed to this process. The stack below the part in use is
-//! free, because the process has only one thread.
+//! The vectors are those that the kernel passed to this process. The process has only one thread,
+//! so the stack below its stack pointer is free.
 #![allow(unsafe_code)]
 
 use crate::image::{self, Image};
@@ -25,7 +25,7 @@ pub(crate) struct Stack {
     /// The address of `contents`.
     start: usize,
     contents: Vec<usize>,
-    /// The addresses of the arguments' strings, of the environment's strings, and of the auxiliary
+    /// The addresses of the strings of the arguments and the environment, and of the auxiliary
     /// vector.
     arguments: Range<usize>,
     environment: Range<usize>,
@@ -35,7 +35,7 @@ pub(crate) struct Stack {
 /// The strings of an environment, and the pairs of an auxiliary vector.
 pub(crate) type Inherited = (Vec<&'static [u8]>, Vec<(usize, usize)>);
 
-/// Returns the environment's strings, and the auxiliary vector that follows them.
+/// Reads the environment's strings, and the auxiliary vector behind them.
 pub(crate) fn inherited(environment: *const *const c_char) -> Inherited {
     // SAFETY: these are the kernel's vectors, which end with zeros.
     unsafe {
@@ -45,7 +45,7 @@ pub(crate) fn inherited(environment: *const *const c_char) -> Inherited {
             strings.push(CStr::from_ptr(*at).to_bytes());
             at = at.add(1);
         }
-        // The C library may have removed variables, which leaves more than one zero at the end.
+        // If the C library has removed variables, more than one zero ends the list.
         while (*at).is_null() {
             at = at.add(1);
         }
@@ -111,8 +111,8 @@ impl Stack {
         Stack { start, contents, arguments, environment, auxiliary }
     }
 
-    /// Passes the addresses of the arguments, the environment and the auxiliary vector to the
-    /// kernel, so that /proc shows the program's values.
+    /// Passes the addresses of the program's arguments, environment and auxiliary vector to the
+    /// kernel, which shows them in /proc.
     pub(crate) fn describe(&self, memory: Option<MemoryMap>) {
         let Some(memory) = memory else { return };
         let auxiliary = &self.contents[self.auxiliary.clone()];
@@ -128,19 +128,17 @@ impl Stack {
         unsafe { libc::mprotect(page as *mut _, PAGE, prot) };
     }
 
-    /// Enters the program.
     pub(crate) fn enter(self, entry: usize) -> ! {
         // SAFETY: the stack below `start` is free, and no data on this stack are used again.
         unsafe { enter(self.start, &self.contents, entry, &Release::Below) }
     }
 }
 
-/// The location of the memory of the host's stack, which is released because the program can't use
-/// it.
+/// The location of the host's stack, whose memory is released because the program does not use it.
 pub(crate) enum Release {
-    /// The memory lies below the program's stack, in the mapping of that stack.
+    /// The host's stack lies below the program's stack, in the same mapping.
     Below,
-    /// The memory is a separate mapping, at these addresses.
+    /// The host's stack is a mapping of its own, at these addresses.
     Mapping(Range<usize>),
 }
 
@@ -212,7 +210,7 @@ pub(crate) unsafe fn enter(start: usize, contents: &[usize], entry: usize, relea
     }
 }
 
-/// Sets the name of the process as the kernel would set it for `program`.
+/// Names the process as the kernel names a process that executes `program`.
 pub(crate) fn name_process(program: &Path) {
     let name = program.file_name().and_then(|name| CString::new(name.as_bytes()).ok());
     if let Some(name) = name {

@@ -1,4 +1,4 @@
-//! Starts a program: from the host's arguments to the program's first instruction.
+//! The start of a program, from the host's arguments to the program's first instruction.
 //!
 //! # Safety
 //! The C library calls `main` with the strings that the kernel passed.
@@ -17,20 +17,20 @@ use std::io::Write as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-/// The ELF note by which the crate `executable` recognizes a host. It consists of the sizes of the
-/// owner's name and of the description, the type, and the name, padded to a multiple of four bytes.
+/// The ELF note by which the crate `executable` recognizes a host. Its fields are the name's size,
+/// the description's size, the type, and the name "uzram".
 #[used]
 // SAFETY: no other code defines or uses this section.
 #[unsafe(link_section = ".note.uzram")]
 static NOTE: ([u32; 3], [u8; 8]) = ([6, 0, 0], *b"uzram\0\0\0");
 
-/// The exit codes of a shell for a program that can't be executed, and for a program that does not
+/// The exit codes of a shell: for a program that can't be executed, and for one that does not
 /// exist.
 const NOT_EXECUTABLE: c_int = 126;
 const NOT_FOUND: c_int = 127;
 const WRONG_USE: c_int = 2;
 
-/// The reason why no program is started, and the exit code.
+/// The message and the exit code if no program can be started.
 struct Failure(String, c_int);
 
 impl Failure {
@@ -45,8 +45,7 @@ impl Failure {
     }
 }
 
-/// Replaces the start code of Rust, because the start code changes signal actions, which the
-/// program inherits.
+/// Replaces Rust's start code, which would change signal actions that the program inherits.
 // SAFETY: the C library calls this function, and this program has no other symbol `main`.
 #[unsafe(no_mangle)]
 extern "C" fn main(count: c_int, arguments: *const *const c_char) -> c_int {
@@ -98,7 +97,7 @@ fn prepare(
     // on, the thread's calls are handled as calls of the program.
     unsafe { runtime::begin(settings, Some(&absolute), None) }
         .map_err(|message| Failure(message, 1))?;
-    // The runtime has started, so it manages the memory that is mapped for the program from now on.
+    // The runtime now runs, so it manages the memory that these calls map for the program.
     let image = Image::map(&file).map_err(Failure::of(&program))?;
     let loader = match &image.loader {
         Some(loader) => {
@@ -115,8 +114,8 @@ fn prepare(
     Ok((stack, loader.map_or(image.entry, |loader| loader.entry)))
 }
 
-/// Returns the program to map and its arguments: the executed file, or the interpreter of a script
-/// with the arguments that the kernel adds.
+/// Returns the program to map and its arguments. For a script, returns its interpreter and the
+/// arguments that the kernel would pass to the interpreter.
 fn resolve(
     file: &Path,
     path: &Path,

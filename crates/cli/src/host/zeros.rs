@@ -1,4 +1,4 @@
-//! Zero-filled pages that the kernel has mapped for a program before its start.
+//! The zero-filled pages that the kernel mapped for a program at `execve`.
 //!
 //! ```text
 //!   segment: | bytes of the file | zeros up to the page's end | pages of zeros |
@@ -14,17 +14,15 @@ use libc::{Elf64_Ehdr, Elf64_Phdr};
 use std::ops::Range;
 use std::ptr::with_exposed_provenance;
 
-/// The first bytes of an ELF file.
 const MAGIC: [u8; libc::SELFMAG] = *b"\x7fELF";
 
-/// A range of zero-filled pages.
 pub(crate) struct Zeros {
     pages: Range<usize>,
     prot: i32,
 }
 
-/// Returns the zero-filled pages of the program whose stack begins at `stack`. Returns `None` if
-/// the addresses of the pages are uncertain.
+/// Finds the zero-filled pages of the program whose stack begins at `stack`. Returns `None` if
+/// their addresses are uncertain.
 pub(crate) fn of(stack: usize) -> Option<Vec<Zeros>> {
     let words = with_exposed_provenance::<usize>(stack);
     // SAFETY: the first word is the argument count; the arguments and a zero follow, then the
@@ -64,8 +62,7 @@ pub(crate) fn of(stack: usize) -> Option<Vec<Zeros>> {
     Some(segments.iter().filter_map(of_segment).collect())
 }
 
-/// Maps zero-filled pages again by a call that the runtime handles, so that the runtime manages
-/// these pages.
+/// Maps zero-filled pages again. The runtime handles this call, so it then manages the pages.
 pub(crate) fn map_again(zeros: &Zeros) {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
     let (at, bytes) = (zeros.pages.start as *mut _, zeros.pages.len());
@@ -74,11 +71,11 @@ pub(crate) fn map_again(zeros: &Zeros) {
     unsafe { libc::mmap(at, bytes, zeros.prot, flags, -1, 0) };
 }
 
-/// Returns the offset of the program's addresses in memory from those in its file, if the program
-/// headers lie at the address `at`.
+/// Returns the program's address in memory minus its address in the file. `at` is the address of
+/// the program headers.
 fn base(at: usize, headers: &[Elf64_Phdr]) -> Option<usize> {
-    // The headers of static programs have no PT_PHDR. In such a program, the file's header may lie
-    // before the program headers.
+    // A static program has no PT_PHDR. The ELF header of a static program is expected at the start
+    // of the page that holds the program headers.
     let offset = match headers.iter().find(|header| header.p_type == libc::PT_PHDR) {
         Some(own) => own.p_offset,
         None => {
@@ -96,12 +93,12 @@ fn base(at: usize, headers: &[Elf64_Phdr]) -> Option<usize> {
     Some(at.wrapping_sub(of_file as usize))
 }
 
-/// A structure that consists only of numbers, so every bit pattern is valid.
+/// A structure of numbers, for which each bit pattern is valid.
 trait Numbers: Copy {}
 impl Numbers for Elf64_Ehdr {}
 impl Numbers for Elf64_Phdr {}
 
-/// Reads `count` structures at an address that may not be mapped.
+/// Reads `count` structures at `address`. Returns `None` if a byte of them is not mapped.
 fn read<T: Numbers>(address: usize, count: usize) -> Option<Vec<T>> {
     let mut found: Vec<T> = Vec::with_capacity(count);
     let bytes = count * size_of::<T>();

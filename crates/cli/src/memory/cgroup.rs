@@ -1,19 +1,17 @@
 //! The memory limit of this process's cgroup, version 1 or 2.
 //!
-//! A limit applies to all groups below it, so the smallest limit from the process's group up to the
-//! mount point applies. In a container, the mount may show only a part of the tree of groups. The
-//! mount's root is then removed from the path of the process's group. If the root is no prefix of
-//! this path, the mount point itself is used.
+//! The limit of a group also applies to the groups below it. So the smallest limit from the
+//! process's group up to the mount point applies. In a container, the mount may show only a
+//! subtree, which begins at the mount's root. This root is then removed from the path of the
+//! process's group. If the path does not begin with the root, the mount point itself is used.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The directories whose limits apply to this process are those from `group` up to `mount`.
+/// The limits of the directories from `group` up to `mount` apply to this process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct CgroupDir {
-    /// The mount point of the cgroup hierarchy.
     mount: PathBuf,
-    /// The directory of the process's cgroup.
     group: PathBuf,
     /// The name of the file with the limit.
     file: &'static str,
@@ -22,18 +20,18 @@ struct CgroupDir {
 /// Returns the smallest memory limit of this process in bytes, or `None` if it has none.
 pub(crate) fn memory_limit() -> Option<u64> {
     let membership = fs::read_to_string("/proc/self/cgroup").ok()?;
-    // Mount points may have any encoding.
+    // Mount points need not be UTF-8.
     let mounts = fs::read("/proc/self/mountinfo").ok()?;
     cgroup_dirs(&membership, &String::from_utf8_lossy(&mounts)).iter().filter_map(least_limit).min()
 }
 
-/// Returns the directories whose limits apply, for the hierarchies of both versions.
+/// Returns the directories whose limits apply, in the hierarchies of cgroup versions 1 and 2.
 fn cgroup_dirs(membership: &str, mounts: &str) -> Vec<CgroupDir> {
     membership.lines().filter_map(|line| cgroup_dir(line, mounts)).collect()
 }
 
-/// Returns the directory that a line of `/proc/self/cgroup` describes, if the line is for the
-/// memory controller: `4:memory:/group` in version 1, `0::/group` in version 2.
+/// Parses a line of `/proc/self/cgroup`: `4:memory:/group` in version 1, `0::/group` in version 2.
+/// Returns `None` if the line is not for the memory controller.
 fn cgroup_dir(line: &str, mounts: &str) -> Option<CgroupDir> {
     let mut fields = line.splitn(3, ':');
     let (number, controllers, group) = (fields.next()?, fields.next()?, fields.next()?);
@@ -47,9 +45,9 @@ fn cgroup_dir(line: &str, mounts: &str) -> Option<CgroupDir> {
     Some(CgroupDir { group: mount.join(inside), mount, file })
 }
 
-/// Returns the root and the mount point in a line of `/proc/self/mountinfo`, if the line describes
-/// a mount of the memory controller's hierarchy: `36 35 0:30 /root /mount/point rw,relatime -
-/// cgroup source rw,memory`.
+/// Parses a line of `/proc/self/mountinfo`, such as `36 35 0:30 /root /mount/point rw,relatime -
+/// cgroup source rw,memory`. Returns the root and the mount point if the hierarchy has the memory
+/// controller.
 fn mount_of(line: &str, is_v2: bool) -> Option<(PathBuf, PathBuf)> {
     let (before, after) = line.split_once(" - ")?;
     let mut after = after.split(' ');
@@ -63,7 +61,6 @@ fn mount_of(line: &str, is_v2: bool) -> Option<(PathBuf, PathBuf)> {
     found.then(|| (PathBuf::from(root), PathBuf::from(mount)))
 }
 
-/// Returns the smallest limit from the group up to the mount.
 fn least_limit(cgroup: &CgroupDir) -> Option<u64> {
     let group = if cgroup.group.is_dir() { &cgroup.group } else { &cgroup.mount };
     group

@@ -12,10 +12,9 @@ use std::path::{Path, PathBuf};
 const OTHER_REMEDY: &str = "have this user write to it, or name another device";
 const REMEDY: &str = "unmount it or stop what uses it, or name another device";
 
-/// A block device that this process holds exclusively. Nothing has been written to it yet.
+/// A block device that this process has opened exclusively.
 #[derive(Debug)]
 pub(crate) struct OutputDevice {
-    /// The device, which can be written at any offset.
     pub(crate) file: File,
     pub(crate) path: PathBuf,
     bytes: u64,
@@ -25,20 +24,20 @@ impl OutputDevice {
     /// Opens the block device at `path`. Returns `None` if `path` is no block device.
     ///
     /// # Errors
-    /// Fails if the device is one of the `inputs`, if this user may not write to it, or if it is in
-    /// use: mounted, part of another device, swap, or opened exclusively by another program.
+    /// Fails if the device is one of `inputs`, this user may not write to it, or it is in use. A
+    /// device in use is mounted, part of another device, swap, or opened exclusively by a program.
     pub(crate) fn open(path: &Path, inputs: &[PathBuf]) -> Result<Option<Self>, Error> {
         let Ok(found) = fs::metadata(path) else { return Ok(None) };
         if !found.file_type().is_block_device() {
             return Ok(None);
         }
         super::check_no_input(path, inputs)?;
-        // EXCL makes the call fail if the kernel or a program holds the device, and excludes other
-        // users from now on.
+        // With EXCL, the open fails if the kernel or a program holds the device. From now on, the
+        // kernel refuses other such opens and mounts.
         let flags = (OFlags::EXCL | OFlags::NONBLOCK).bits() as i32;
         let open = || {
             let mut file = File::options().write(true).custom_flags(flags).open(path)?;
-            // The path may lead to another device than when its metadata were read.
+            // After the metadata were read, the path may lead to another device.
             if file.metadata()?.rdev() != found.rdev() {
                 return Err(Errno::AGAIN.into());
             }

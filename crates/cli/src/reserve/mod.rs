@@ -1,21 +1,19 @@
-//! The process's allocator. The allocator has a reserve for small allocations that the system
-//! refuses.
+//! The process's allocator, with a reserve for small allocations that the system refuses.
 //!
 //! ```text
 //!   reserve  | bit per unit of 64 bytes | unit | unit | ... |   one mapping, made at the start
 //! ```
 //!
-//! In safe Rust, a failed allocation ends the process, unless `try_reserve` requested the
-//! allocation. So small allocations that the system refuses are taken from the reserve. While more
-//! than 1/SHARE of the reserve is in use, no new work is admitted (`Reserved::is_short`). Large
-//! allocations must be requested in a way that can fail.
+//! In safe Rust, a failed allocation ends the process, except in functions such as `try_reserve`.
+//! So the reserve serves small allocations that the system refuses. While more than 1/SHARE of the
+//! reserve is in use, the server admits no new work (`Reserved::is_short`). Code must request large
+//! allocations by functions such as `try_reserve`.
 //!
 //! # Safety
 //! The mapping of the reserve is created once and never unmapped. Its address and length are
-//! published after its bits are ready, so an address inside the mapping belongs to an allocated
-//! unit. One lock protects the record of the units that are taken, so two live allocations never
-//! share a unit. An allocation with a stronger alignment than that of a unit begins at a multiple
-//! of several units.
+//! published after its bitmap is ready, so an address inside the mapping belongs to a taken unit.
+//! One lock protects the bitmap, so two live allocations never share a unit. If an allocation's
+//! alignment exceeds that of a unit, the allocation begins at a multiple of several units.
 #![allow(unsafe_code)]
 
 mod policy;
@@ -35,7 +33,6 @@ use std::sync::atomic::{
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use units::Units;
 
-/// An allocator with a reserve.
 #[derive(Debug)]
 pub struct Reserved<A> {
     system: A,
@@ -44,16 +41,17 @@ pub struct Reserved<A> {
 
 #[derive(Debug)]
 struct Reserve {
-    /// The address of the units, and their size in bytes; 0 until the reserve is made.
+    /// The address of the units, and their total size in bytes, which is 0 until the reserve
+    /// exists.
     start: AtomicPtr<u8>,
     bytes: AtomicUsize,
     units: Mutex<Units<'static>>,
-    /// The number of units that are taken, which can be read without the lock.
+    /// The number of taken units, for readers without the lock.
     taken: AtomicUsize,
 }
 
 impl<A> Reserved<A> {
-    /// Returns an allocator that takes memory from `system`, and has no reserve yet.
+    /// Returns an allocator that takes memory from `system`, without a reserve.
     pub const fn new(system: A) -> Self {
         let reserve = Reserve {
             start: AtomicPtr::new(null_mut()),
@@ -64,8 +62,8 @@ impl<A> Reserved<A> {
         Reserved { system, reserve }
     }
 
-    /// Creates a reserve of at least `bytes` bytes, unless one exists. The pages of the reserve
-    /// take no memory until they are touched.
+    /// Creates a reserve of at least `bytes` bytes if none exists. The pages of the reserve use no
+    /// memory before their first touch.
     ///
     /// # Errors
     /// Fails if the system refuses the address space.
@@ -73,9 +71,8 @@ impl<A> Reserved<A> {
         self.reserve.make(bytes)
     }
 
-    /// Returns true if more than 1/SHARE of the reserve is in use, because the system refused
-    /// memory. A smaller part may stay in use long after memory is available again, so such use is
-    /// no reason to refuse work.
+    /// Returns true if more than 1/SHARE of the reserve is in use. Smaller use does not count,
+    /// because it may last long after memory is available again.
     pub fn is_short(&self) -> bool {
         self.reserve.taken.load(Relaxed) * UNIT > self.reserve.bytes.load(Relaxed) / SHARE
     }
@@ -103,12 +100,12 @@ impl Reserve {
         Ok(())
     }
 
-    /// Takes the lock. Code that holds the lock allocates nothing and does not panic.
+    /// Locks the bitmap. Code that holds the lock allocates nothing and does not panic.
     fn units(&self) -> MutexGuard<'_, Units<'static>> {
         self.units.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the index of the unit at an address, if the address lies in the reserve.
+    /// Returns the index of the unit at `at`, or `None` if `at` lies outside the reserve.
     fn unit_of(&self, at: *mut u8) -> Option<usize> {
         let bytes = self.bytes.load(Acquire);
         let offset = at.addr().wrapping_sub(self.start.load(Relaxed).addr());
@@ -124,7 +121,7 @@ impl Reserve {
         let taken = units.take(units_for(layout.size()), layout.align().div_ceil(UNIT));
         self.taken.store(units.taken, Relaxed);
         match taken {
-            // SAFETY: the unit is one of those that fill the `bytes` bytes from `start`.
+            // SAFETY: the units fill `bytes` bytes from `start`, and `unit` is one of them.
             Some(unit) => unsafe { self.start.load(Relaxed).add(unit * UNIT) },
             None => null_mut(),
         }
@@ -141,12 +138,12 @@ impl Reserve {
         self.taken.store(units.taken, Relaxed);
     }
 
-    /// Shrinks `old` bytes at `unit` to `new` bytes in place. Returns false if that would need more
-    /// units.
+    /// Shrinks the allocation at `unit` from `old` to `new` bytes in place. Returns false if `new`
+    /// bytes need more units than `old` bytes.
     ///
     /// # Safety
-    /// The requirements of `give` apply to the `old` bytes, except that the first `new` bytes stay
-    /// in use.
+    /// The requirements of `give` apply to the `old` bytes at `unit`, except that the caller still
+    /// uses the first `new` bytes.
     unsafe fn shrink(&self, unit: usize, old: usize, new: usize) -> bool {
         let (old, new) = (units_for(old), units_for(new));
         if new < old {
@@ -157,7 +154,6 @@ impl Reserve {
         new <= old
     }
 
-    /// Asserts that the record of the units is consistent.
     #[cfg(test)]
     fn check(&self) {
         let units = self.units();
@@ -166,16 +162,14 @@ impl Reserve {
     }
 }
 
-/// Returns the number of units for `bytes` bytes.
 fn units_for(bytes: usize) -> usize {
     bytes.div_ceil(UNIT).max(1)
 }
 
 // SAFETY: each function returns memory of the inner allocator for the same layout, or units of the
-// reserve. Units are aligned and long enough, and `take` returns each unit to one caller at a time.
-// The address of freed memory shows whether the memory came from the reserve. None of these
-// functions unwinds, except through an assertion in debug builds, which fails only if the caller
-// breaks its promises.
+// reserve. The units are aligned and long enough, and `take` returns each unit to one caller at a
+// time. The address of freed memory shows whether the memory came from the reserve. These functions
+// do not unwind. A debug assertion can unwind, but it fails only if the caller breaks its promises.
 unsafe impl<A: GlobalAlloc> GlobalAlloc for Reserved<A> {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller's promises about `layout` are those that the inner allocator requires.

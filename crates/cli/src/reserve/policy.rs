@@ -6,10 +6,10 @@ pub(crate) const UNIT: usize = 64;
 /// The strongest alignment that the reserve supports, in bytes: the alignment of its mapping.
 pub(crate) const ALIGN_MAX: usize = 4096;
 
-/// The size in bytes of the largest allocation that the reserve serves. Larger allocations are
-/// requested in a way that can fail.
+/// The size in bytes of the largest allocation that the reserve serves. Code requests larger
+/// allocations by functions such as `try_reserve`.
 pub const LARGEST: usize = 64 << 10;
 
-/// Memory is short if more than 1/`SHARE` of the reserve is in use. A smaller part may stay
-/// in use long after memory is available again.
+/// Memory is short if more than 1/`SHARE` of the reserve is in use. Smaller use may last long after
+/// memory is available again.
 pub const SHARE: usize = 4;

@@ -4,7 +4,7 @@ use super::*;
 use std::alloc::System;
 use std::sync::atomic::AtomicBool;
 
-/// The system's allocator, which can be made to refuse allocations.
+/// The system's allocator, which refuses allocations while `refuses` is set.
 #[derive(Debug)]
 struct Refusing {
     refuses: AtomicBool,
@@ -27,7 +27,7 @@ fn refusing() -> Reserved<Refusing> {
     Reserved::new(Refusing { refuses: AtomicBool::new(true) })
 }
 
-/// An allocation, and the byte with which it is filled.
+/// A live allocation, which is filled with one byte value.
 struct Live {
     at: *mut u8,
     layout: Layout,

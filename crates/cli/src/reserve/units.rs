@@ -1,5 +1,5 @@
-//! A bitmap of the taken units of the reserve. An allocation takes the lowest run of free units
-//! that is long enough.
+//! A bitmap of the reserve's taken units. An allocation takes the lowest run of free units that is
+//! long enough.
 //!
 //! ```text
 //!   words  | bit per unit, 1: taken | ... | units beyond the last: 1 |
@@ -7,33 +7,31 @@
 
 use std::ops::Range;
 
-/// The number of bits in a word.
 const BITS: usize = u64::BITS as usize;
 
-/// The record of which units of the reserve are taken.
+/// The bitmap of the reserve's units, in which the bit of a taken unit is 1.
 #[derive(Debug)]
 pub(super) struct Units<'m> {
     words: &'m mut [u64],
-    /// The number of units that are taken.
     pub(super) taken: usize,
-    /// The index of a unit below which no unit is free.
+    /// All units below this index are taken.
     lowest: usize,
 }
 
 impl<'m> Units<'m> {
-    /// Returns a record for zero units.
+    /// Returns a bitmap for zero units.
     pub(super) const fn none() -> Self {
         Units { words: &mut [], taken: 0, lowest: 0 }
     }
 
-    /// Returns a record with one free unit for each bit of `words`.
+    /// Returns a bitmap in which each bit of `words` is a free unit.
     pub(super) fn new(words: &'m mut [u64]) -> Self {
         words.fill(0);
         Units { words, taken: 0, lowest: 0 }
     }
 
-    /// Takes `count` consecutive units that begin at a multiple of `align`; `count` is at least 1.
-    /// Returns the first of these units.
+    /// Takes `count` consecutive units, at least 1, that begin at a multiple of `align`. Returns
+    /// the index of the first taken unit.
     pub(super) fn take(&mut self, count: usize, align: usize) -> Option<usize> {
         debug_assert!(count > 0 && align.is_power_of_two());
         let mut at = self.lowest.next_multiple_of(align);
@@ -52,7 +50,7 @@ impl<'m> Units<'m> {
         None
     }
 
-    /// Frees units that are taken.
+    /// Frees the taken units in `range`.
     pub(super) fn give(&mut self, range: Range<usize>) {
         self.taken -= range.len();
         self.lowest = self.lowest.min(range.start);
@@ -76,7 +74,7 @@ impl<'m> Units<'m> {
         taken.last()
     }
 
-    /// Asserts that the count matches the bits, and that no unit below `lowest` is free.
+    /// Asserts that `taken` matches the bits, and that no unit below `lowest` is free.
     #[cfg(test)]
     pub(super) fn check(&self) {
         let bits: usize = self.words.iter().map(|word| word.count_ones() as usize).sum();
@@ -85,7 +83,7 @@ impl<'m> Units<'m> {
     }
 }
 
-/// Returns the words of a range of bits, and the mask of those bits in each word.
+/// Returns, for each word that holds bits of `range`, the word's index and the mask of these bits.
 fn masks(range: Range<usize>) -> impl Iterator<Item = (usize, u64)> {
     let mut at = range.start;
     std::iter::from_fn(move || {

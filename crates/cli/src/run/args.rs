@@ -116,7 +116,6 @@ pub(crate) struct RunArgs {
 /// The value of `--limit`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Limit {
-    /// A number of bytes.
     Bytes(u64),
     /// A percentage of the cgroup's limit.
     Percent(u8),
@@ -142,8 +141,8 @@ impl Limit {
         }
     }
 
-    /// Returns the limit in bytes. `room` returns the cgroup's limit in bytes, and is called only
-    /// for a percentage, because it reads several files.
+    /// Returns the limit in bytes. `room` returns the cgroup's limit in bytes. Only a percentage
+    /// needs `room`, which reads several files.
     pub(crate) fn bytes(self, room: impl FnOnce() -> Option<u64>) -> Result<u64, Error> {
         let percent = match self {
             Limit::Bytes(bytes) => return Ok(bytes),

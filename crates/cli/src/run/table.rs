@@ -7,7 +7,7 @@ use serde_json::Value;
 use std::cmp::max;
 use std::collections::BTreeSet;
 
-/// The processes for which a column is shown: running processes, ended processes, or both.
+/// The processes that a column describes: running processes, ended processes, or both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum When {
     Live,
@@ -15,8 +15,8 @@ enum When {
     Ever,
 }
 
-/// A column of the table: its heading, the processes for which it is shown, and the function that
-/// formats its cell.
+/// A column of the table: its heading, the processes that it describes, and the function that
+/// formats its cells.
 type Column = (&'static str, When, fn(&Line) -> String);
 
 const COLUMNS: [Column; 20] = [
@@ -49,8 +49,8 @@ const COLUMNS: [Column; 20] = [
     ("backend", When::Live, |line| text(line, "backend")),
 ];
 
-/// Returns the lines of the table: the processes with the most memory first, ended processes with
-/// little memory as one line, and the sum.
+/// Returns the lines of the table, the largest process first. One line combines the small ended
+/// processes. The last line is the sum.
 fn lines(figures: &Figures) -> Vec<Line> {
     let has_ended = figures.is_short.is_none();
     let weight = if has_ended { "held_max" } else { "tree_held" };
@@ -71,7 +71,7 @@ fn lines(figures: &Figures) -> Vec<Line> {
     lines
 }
 
-/// Returns the processes as a table, followed by sentences about all of them.
+/// Returns the table of the processes, followed by sentences about all processes.
 pub(crate) fn table(figures: &Figures) -> String {
     if figures.processes.is_empty() {
         return match figures.is_short {
@@ -102,13 +102,13 @@ pub(crate) fn table(figures: &Figures) -> String {
     }
 }
 
-/// Returns a line for each backend with the reason for its choice.
+/// Returns a line for each backend, with the reason why a process uses it.
 fn reasons(figures: &Figures) -> String {
     let of = |line: &Line| format!("{}: {}\n", text(line, "backend"), text(line, "backend_reason"));
     figures.processes.iter().map(of).collect::<BTreeSet<_>>().into_iter().collect()
 }
 
-/// Returns a line about the memory that the running processes hold together.
+/// Returns a line about the memory of all running processes together.
 fn together(figures: &Figures, is_short: bool) -> String {
     let most = human(figures.tree_held_max);
     let [held, limit] = ["tree_held", "limit"].map(|name| human(figures.sum(name)));
@@ -116,8 +116,8 @@ fn together(figures: &Figures, is_short: bool) -> String {
     format!("together {held} of {limit}, at most {most}{short}\n")
 }
 
-/// Returns three sentences: the maximum memory held, the memory saved, and the time that uzram
-/// took.
+/// Returns a sentence about the maximum memory, one about the saved memory, and one about the time
+/// of faults and calls.
 fn sentences(figures: &Figures) -> String {
     let [stored, compressed] = ["stored_max", "compressed_max"].map(|name| figures.sum(name));
     let [faults, calls] = ["faults_us", "calls_us"].map(|name| seconds(figures.sum(name)));
@@ -142,7 +142,7 @@ fn seconds(microseconds: u64) -> String {
 mod tests {
     use super::{table as table_of, *};
 
-    /// Two complete lines and an incomplete line of a statistics file.
+    /// Two complete lines of a statistics file, and an incomplete line.
     const LINES: &str = "\
         {\"process\":7,\"name\":\"sort\",\"limit\":9,\"held_max\":4096,\"stored_max\":3000,\
         \"compressed_max\":1000,\"evicted\":1}\n\
@@ -162,7 +162,6 @@ mod tests {
             "{table}"
         );
         assert!(lines[0].trim_start().starts_with("process  name  peak held"), "{table}");
-        // The process with the most memory is first.
         assert!(lines[1].trim_start().starts_with('8') && lines[1].contains("8.0 KiB"), "{table}");
         assert!(lines[2].trim_start().starts_with('7') && lines[2].contains("sort"), "{table}");
         assert!(lines[3].contains("all") && lines[3].contains("12.0 KiB"), "{table}");
@@ -198,7 +197,7 @@ mod tests {
         let begin = ["process", "1 ", "3 ", "3 others", "all"];
         assert!(begin.iter().zip(&firsts).all(|(it, line)| line.starts_with(it)), "{table}");
         assert!(firsts[3].contains(" 2.0 KiB "), "their sum: {table}");
-        // If only one process is small, it has its own line.
+        // A single small process has its own line.
         assert!(!of(&[1000, 50 << 10]).contains("others"));
     }
 

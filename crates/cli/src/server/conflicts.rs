@@ -1,4 +1,4 @@
-//! Finds paths among a server's arguments that conflict with each other.
+//! Finds paths in a server's arguments that conflict with each other.
 
 use crate::args::ServeArgs;
 use crate::error::Error;
@@ -10,8 +10,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use zram::follow_links;
 
-/// Checks that no path that the server needs lies below its mount, because the mount would hide
-/// that path. Also checks that the server's two sockets have different paths.
+/// Checks that the mount hides no path that the server needs, and that the server's two sockets
+/// have different paths.
 pub(super) fn check(args: &ServeArgs) -> Result<(), Error> {
     let usual = |name| socket_dir::directory().join(name);
     let nbd = match &args.nbd {
@@ -48,15 +48,15 @@ pub(super) fn check(args: &ServeArgs) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns the canonical path of the mount's directory, or `None` if the path is not found in time.
-/// The search hangs if the directory lies below the mount of a server that is stuck.
+/// Returns the canonical path of the mount's directory, or `None` if the search does not end in
+/// time. The search hangs if the directory lies below the mount of a stuck server.
 fn mount(dir: &Path) -> Option<PathBuf> {
     let dir = dir.to_owned();
     spawn_within("find the mount", STACK, FOUND_WITHIN, || fs::canonicalize(dir))?.ok()
 }
 
-/// Returns the canonical path of a file that need not exist, if the directory of the file exists.
-/// All paths of the same file yield the same result.
+/// Returns the canonical path of a file. The directory must exist, but the file need not exist. All
+/// paths of a file yield the same result.
 fn place(path: &Path) -> Option<PathBuf> {
     let path = follow_links(path).ok()?;
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());

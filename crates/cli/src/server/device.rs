@@ -1,4 +1,4 @@
-//! Creates the device that is served according to the arguments, and restores a saved device.
+//! Creates the served device, and restores a saved device.
 
 use crate::args::ServeArgs;
 use crate::backing::backing_store;
@@ -9,7 +9,7 @@ use crate::restore::{lost_lines, not_restored};
 use crate::text::{counted, escaped};
 use zram::{Config, SavedHeader, Zram};
 
-/// Creates the device. If the arguments specify a saved file, restores that file to the device.
+/// Creates the device, and restores the saved file if the arguments specify one.
 pub(super) fn make(args: &ServeArgs) -> Result<Zram, Error> {
     let header = |path| {
         SavedHeader::read(path).map_err(|error| not_restored(error, path, args.damage(), None))
@@ -27,7 +27,8 @@ pub(super) fn make(args: &ServeArgs) -> Result<Zram, Error> {
     if let Some(path) = args.restored() {
         let restored = zram.open()?.restore(path, args.damage());
         let settings = zram.settings();
-        // If the arguments limit all memory, the error mentions that limit, not the limit of pages.
+        // If the arguments limit all memory, the error mentions the limit of all memory, not the
+        // limit of pages.
         let limit = settings.mem_limit.filter(|_| settings.total_limit.is_none());
         let restored = restored.map_err(|error| not_restored(error, path, args.damage(), limit))?;
         lost_lines(&restored.lost)
@@ -54,7 +55,7 @@ fn size(args: &ServeArgs, saved: Option<&SavedHeader>) -> Result<u64, Error> {
     }
 }
 
-/// Returns the error for a disk size that no device may have, or that this machine can't provide.
+/// Returns the error for a disk size that is invalid, or too large for this machine.
 fn not_of_size(error: zram::Error) -> Error {
     let message = format!("--size: {error}");
     match error {

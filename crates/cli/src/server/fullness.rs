@@ -1,5 +1,5 @@
-//! Warns when the disk is near its memory limit, and again when writes fail, because programs may
-//! notice neither in time.
+//! Warns when the disk is near its memory limit, and again when writes fail. Programs may not
+//! notice a full disk in time.
 
 use crate::admin::metrics::is_share;
 use crate::log::log;
@@ -14,7 +14,6 @@ const CONSEQUENCE: &str = "a file system on the disk then fails (ext4 becomes re
 const REMEDY: &str = "delete files and trim ('fstrim'), or raise the limit ('uzram attr mem_limit \
     SIZE', or total_limit if that is set)";
 
-/// The state of the warnings.
 #[derive(Debug, Default)]
 pub(super) struct Fullness {
     is_near: bool,
@@ -22,7 +21,7 @@ pub(super) struct Fullness {
     failed_writes: u64,
 }
 
-/// The use of the limit to which the device is nearest, and the number of failed writes.
+/// The use of a limit, and the number of failed writes.
 #[derive(Clone, Copy, Debug)]
 struct Usage {
     used: u64,
@@ -32,7 +31,8 @@ struct Usage {
 }
 
 impl Usage {
-    /// Returns the use of the limit of which `device` uses the largest share.
+    /// Compares the use of the limit of pages with the use of the limit of all memory. Returns the
+    /// use that is a larger share of its limit.
     fn of(device: &Device) -> Self {
         let stat = device.mm_stat();
         let pages = (stat.mem_used_total, (stat.mem_limit > 0).then_some(stat.mem_limit));
@@ -50,8 +50,8 @@ impl Usage {
 }
 
 impl Fullness {
-    /// Logs a warning if the device has reached `NEAR_PERCENT` of its limit since the last call, or
-    /// if writes have begun to fail.
+    /// Logs a warning if, since the previous call, the device has reached `NEAR_PERCENT` of its
+    /// limit, or writes have begun to fail.
     pub(super) fn look(&mut self, device: &Device) {
         self.warning(&Usage::of(device)).into_iter().for_each(|line| log!("{line}"));
     }

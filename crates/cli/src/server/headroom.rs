@@ -1,12 +1,12 @@
-//! Memory that a server keeps free from its start, so that it can refuse clients, answer `stat` and
-//! save the disk when no memory, or no address space (`ulimit -v`), is left for anything else.
+//! The memory and address space (`ulimit -v`) that a server keeps free from its start. When no
+//! other memory is left, the server can still refuse clients, answer `stat` and save the disk.
 //!
 //! ```text
 //!   address space  | program, reserve, save | pool, connections | for work | for the end |
 //! ```
-//! The pool leaves the parts "for work" and "for the end" free; connections leave only the part
-//! "for the end" free. Small allocations, which end the process if they fail, are served from the
-//! reserve if the system refuses them.
+//! The pool leaves the parts "for work" and "for the end" free. Connections leave the part "for the
+//! end" free. If the system refuses a small allocation, the reserve serves it, because its failure
+//! would end the process.
 
 use crate::MEMORY;
 use crate::admin::passed::Passed;
@@ -20,7 +20,7 @@ use crate::reserve::SHARE;
 use serve::{control, descriptors, metrics, nbd};
 use zram::room;
 
-/// The number of bytes of address space that are kept free for the server's end.
+/// The bytes of address space that are kept free for the server's end.
 const FOR_THE_END: usize = LATER_THREADS * STACK + ADDRESS_SLACK;
 
 /// Creates the reserve, and keeps the address space free. Called before the device is created.
@@ -34,8 +34,8 @@ pub(super) fn keep(args: &ServeArgs, passed: &Passed) -> Result<(), Error> {
     keep_descriptors(args)
 }
 
-/// Raises the limit of descriptors, as far as possible, to the number that a server with `args` may
-/// need. Checks that the limit allows the requested number of connections.
+/// Raises the limit of descriptors to the number that a server with `args` may need. If the system
+/// permits less, checks that the requested number of connections is still possible.
 fn keep_descriptors(args: &ServeArgs) -> Result<(), Error> {
     let serve::nbd::Options { workers, connections } = args.options();
     let of_mount = if args.mount.is_some() { workers + HALF_OPEN_LEAST } else { 0 };
@@ -57,8 +57,8 @@ fn keep_descriptors(args: &ServeArgs) -> Result<(), Error> {
     )))
 }
 
-/// Returns the size of the reserve in bytes; `of_metrics` is the part for clients of metrics, in
-/// bytes.
+/// Returns the size of the reserve in bytes. `of_metrics` is the number of bytes for clients of
+/// metrics.
 fn reserve(args: &ServeArgs, of_metrics: usize) -> usize {
     let workers = args.options().workers_max();
     let worst = RESERVE_OF_SERVER
@@ -66,12 +66,12 @@ fn reserve(args: &ServeArgs, of_metrics: usize) -> usize {
         + nbd::HALF_OPEN_MAX * nbd::HALF_OPEN_RESERVE
         + of_metrics
         + workers.saturating_mul(nbd::WORKER_RESERVE);
-    // Clients are admitted while up to 1/SHARE of the reserve is in use. This share may stay in
-    // use, so it is added to the worst case.
+    // The server admits clients while at most 1/SHARE of the reserve is in use. This share may stay
+    // in use, so it is added to the worst case.
     worst.saturating_add(worst / (SHARE - 1))
 }
 
-/// Returns an error if there is too little address space for `bytes` bytes and for the end.
+/// Fails if the address space is too small for `bytes` bytes and the server's end.
 pub(super) fn check(bytes: usize) -> Result<(), Error> {
     if room::is_left(bytes) { Ok(()) } else { Err(no_room()) }
 }

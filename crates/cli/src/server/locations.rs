@@ -1,6 +1,6 @@
-//! The locations to which a disk can be saved when its server ends: the given file; else a new file
-//! beside it; else a new file in the user's state directory. Only the first location replaces a
-//! file.
+//! The locations to which a server can save the disk at its end. The server tries the given file,
+//! then a new file beside it, then a new file in the user's state directory. Only a save to the
+//! given file replaces a file.
 
 use super::lock::{Lock, is_taken};
 use super::save_file::SaveFile;
@@ -20,7 +20,7 @@ pub(super) struct SaveLocation {
     path: PathBuf,
     pub(super) directory: PathBuf,
     kind: Kind,
-    /// The reason why the disk can't be saved here, if it was known from the start.
+    /// The reason why the disk can't be saved to this location, if it is known in advance.
     refusal: Option<String>,
 }
 
@@ -33,8 +33,8 @@ enum Kind {
     State,
 }
 
-/// Returns all locations. Called while the disk is still served, because later a location that lies
-/// on the disk itself can't be recognized.
+/// Returns all locations. Called while the disk is still served, because only then can a location
+/// on the disk itself be recognized.
 pub(super) fn all(save_file: &Arc<SaveFile>) -> Vec<SaveLocation> {
     let file = &save_file.path;
     let parent = file.parent().filter(|parent| !parent.as_os_str().is_empty());
@@ -51,7 +51,7 @@ pub(super) fn all(save_file: &Arc<SaveFile>) -> Vec<SaveLocation> {
     locations
 }
 
-/// Returns the directory of this program in the user's state directory.
+/// Returns the directory `uzram` in the user's state directory.
 fn state() -> Option<PathBuf> {
     let given = |name| std::env::var_os(name).map(PathBuf::from).filter(|dir| dir.is_absolute());
     let state = given("XDG_STATE_HOME").or_else(|| Some(given("HOME")?.join(".local/state")));
@@ -59,11 +59,12 @@ fn state() -> Option<PathBuf> {
 }
 
 impl SaveLocation {
-    /// Returns the file to save to, and a lock that other servers respect until the file exists.
-    /// The given file has been locked since the start.
+    /// Returns the path to save to, and a lock that keeps other servers from this path until the
+    /// file exists. The given file needs no new lock, because it is locked since the server's
+    /// start.
     ///
     /// # Errors
-    /// If nothing can be saved here, fails with the reason.
+    /// Fails with the reason if nothing can be saved to this location.
     pub(super) fn file(&self) -> Result<(PathBuf, Option<Lock>), String> {
         if let Some(refusal) = &self.refusal {
             return Err(refusal.clone());
@@ -90,8 +91,8 @@ impl SaveLocation {
         };
         let taken = |path: PathBuf| match Lock::beside(&path) {
             Err(error) if is_taken(&error) => None,
-            // The path is checked again while the lock is held. If no lock can be created, another
-            // server may create the file; the save checks the path again before its rename.
+            // The path is checked again under the lock. Without a lock, another server may create
+            // the file, so the save checks the path again before its rename.
             lock => is_free(&path).then(|| (path, lock.ok())),
         };
         let first = u32::from(matches!(self.kind, Kind::Beside));
@@ -101,11 +102,12 @@ impl SaveLocation {
         })
     }
 
-    /// Returns a function that checks whether the file from [`file`](Self::file) may be replaced or
-    /// created. The save calls this function immediately before the rename.
+    /// Returns a function that checks whether `path` may be replaced or created.
+    /// [`file`](Self::file) has returned `path`. The save calls the function immediately before the
+    /// rename.
     pub(super) fn is_free(&self, path: &Path) -> impl Fn() -> bool + Send + Sync + use<> {
         let path = path.to_owned();
-        // The reference is weak, so that a save that hangs does not keep the save file locked.
+        // With a strong reference, a save that hangs would keep the save file locked.
         let save_file = match &self.kind {
             Kind::File(save_file) => Some(Arc::downgrade(save_file)),
             Kind::Beside | Kind::State => None,
@@ -117,7 +119,6 @@ impl SaveLocation {
     }
 }
 
-/// Returns whether nothing exists at `path`.
 fn is_free(path: &Path) -> bool {
     fs::symlink_metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
 }

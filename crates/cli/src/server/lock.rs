@@ -1,5 +1,5 @@
-//! Locks on the files that servers save to when they end, so that no two servers use the same file.
-//! A lock is a file beside the save file, where processes of all users and environments find it.
+//! Locks on save files, so that two servers never save to the same file. A lock is a file beside
+//! the save file, where the processes of all users find it.
 
 use rustix::io::Errno;
 use std::ffi::OsString;
@@ -8,11 +8,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 use zram::{OpenLocked, open_locked};
 
-/// The end of a lock file's name. This ending is longer than the suffix that a save adds to a
-/// file's name, so a name that is too long for a save is refused when the server starts.
+/// The end of a lock file's name. This end is longer than the suffix that a save adds to a name. So
+/// the server refuses a name that is too long for a save already at its start.
 const ENDING: &str = ".save-on-exit";
 
-/// A lock. Dropping it removes the lock file.
+/// A held lock. Dropping the lock removes the lock file.
 #[derive(Debug)]
 pub(super) struct Lock {
     path: PathBuf,
@@ -28,8 +28,8 @@ impl Lock {
         Lock::at(file.with_file_name(name))
     }
 
-    /// Creates and locks the lock file at `path`. If another user owns a file at `path`, refuses it
-    /// without waiting.
+    /// Creates and locks the lock file at `path`. Fails at once if another user owns a file at
+    /// `path`.
     pub(super) fn at(path: PathBuf) -> io::Result<Self> {
         let locked = open_locked(&path, OpenLocked::Lock)?;
         Ok(Lock { path, _locked: locked })
@@ -43,7 +43,7 @@ pub(super) fn is_taken(error: &io::Error) -> bool {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // The file is still locked, so it does not belong to another process.
+        // This process still holds the lock, so the file at this path is its own.
         let _ = fs::remove_file(&self.path);
     }
 }

@@ -18,11 +18,11 @@ use zram::follow_links;
 /// The save file, which is locked so that no other server uses it.
 #[derive(Debug)]
 pub(super) struct SaveFile {
-    /// The path, whose symbolic links were followed when the server started.
+    /// The path after symbolic links, which were resolved at the server's start.
     pub(super) path: PathBuf,
-    /// The stamp that the file had at the start, or after the last save by this process.
+    /// The file's stamp at the server's start, or after this process's last save.
     found: Mutex<Option<FileStamp>>,
-    /// Whether the file must not be replaced, regardless of its stamp.
+    /// True if the file must not be replaced, whatever its stamp is.
     is_protected: AtomicBool,
     /// The lock on the file, or `None` if no lock could be created.
     _lock: Option<Lock>,
@@ -44,8 +44,8 @@ impl From<Metadata> for FileStamp {
 }
 
 impl SaveFile {
-    /// Locks the file at the path `given`, and records its stamp. Checks that a file can be written
-    /// there, and that this file is not one of the `inputs`.
+    /// Locks the file at `given`, and records its stamp. Checks that the file can be written and is
+    /// not one of `inputs`.
     pub(super) fn new(given: &Path, inputs: &[PathBuf]) -> Result<Arc<Self>, Error> {
         output::check(given, inputs)?;
         let path = follow_links(given).map_err(|why| out_path(given, why))?;
@@ -77,8 +77,8 @@ impl SaveFile {
         Ok(Arc::new(SaveFile { path, found, is_protected: AtomicBool::new(false), _lock: lock }))
     }
 
-    /// Logs a warning if the file exists and the disk does not start with the file's contents,
-    /// because the file will be replaced.
+    /// Logs a warning if the server's end will replace a file whose contents were not restored to
+    /// the disk.
     pub(super) fn warn_unless(&self, restored: Option<&Path>) {
         let place = |path: &Path| fs::canonicalize(path).ok();
         if there(&self.path).is_some() && restored.and_then(place) != place(&self.path) {
@@ -90,8 +90,9 @@ impl SaveFile {
         }
     }
 
-    /// Returns whether the file must not be replaced: after [`protect`](Self::protect), or if it is
-    /// neither the file found at the start nor a file that this process saved.
+    /// Returns whether the file must not be replaced. A file is protected by
+    /// [`protect`](Self::protect), or if another program has created or changed the file since the
+    /// server's start.
     pub(super) fn is_protected(&self) -> bool {
         self.is_protected.load(SeqCst)
             || there(&self.path).is_some_and(|there| *self.found() != Some(there))
@@ -102,8 +103,7 @@ impl SaveFile {
         self.is_protected.store(true, SeqCst);
     }
 
-    /// Records that this process has saved the disk to `path`, which may be the path of this save
-    /// file.
+    /// Records a save of the disk to `path`. If `path` is this save file, its stamp is updated.
     pub(super) fn note_saved(&self, path: &Path) {
         let saved = fs::metadata(path).ok().map(FileStamp::from);
         if saved == there(&self.path) {
@@ -116,20 +116,20 @@ impl SaveFile {
     }
 }
 
-/// Returns the stamp of the file at `path`, or `None` if no file exists there.
+/// Returns the stamp of the file at `path`, or `None` if the file does not exist.
 fn there(path: &Path) -> Option<FileStamp> {
     fs::symlink_metadata(path).ok().map(FileStamp::from)
 }
 
-/// Locks a file by a lock file in the directory of sockets, for use if no lock file can be created
-/// beside `file`. Only servers with the same directory of sockets find this lock file.
+/// Locks `file` by a lock file in the directory of sockets. This lock is used if no lock file can
+/// be created beside `file`. Only servers with the same directory of sockets respect this lock.
 fn lock_in_socket_dir(file: &Path) -> io::Result<Lock> {
     let dir = socket_dir::create().map_err(|error| io::Error::other(error.to_string()))?;
     Lock::at(dir.join(lock_name(file)?))
 }
 
-/// Returns the name of the lock file in the directory of sockets. All paths to `file` yield the
-/// same name.
+/// Returns the name of the lock file of `file` in the directory of sockets. All paths to `file`
+/// yield the same name.
 fn lock_name(file: &Path) -> io::Result<String> {
     let there = fs::canonicalize(file).unwrap_or_else(|_| file.to_owned());
     let parent = there.parent().filter(|parent| !parent.as_os_str().is_empty());

@@ -1,5 +1,5 @@
-//! Saves the device when its server ends. The server tries all locations repeatedly, until the
-//! device is saved or another signal cancels the save.
+//! Saves the device at the server's end. The server tries all locations repeatedly, until it has
+//! saved the device or a signal cancels the save.
 
 mod attempt;
 
@@ -19,9 +19,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use zram::{Open, Saved};
 
-/// Saves the device to `save_file`, the first of `locations`, or else to another location. Retries
-/// until a save succeeds or one of `signals` cancels the save. The caller has acknowledged the last
-/// write, and it is the server's turn to save.
+/// Saves the device to one of `locations`, of which `save_file` is the first. Retries until a save
+/// succeeds or one of `signals` cancels the save. Call this function after the server has
+/// acknowledged its last write, during the server's turn.
 pub(super) fn save(
     device: &Arc<Open>,
     save_file: &SaveFile,
@@ -43,8 +43,8 @@ pub(super) fn save(
     }
 }
 
-/// Saves the device as [`save`] does. Returns the file, the result, and the reasons why other
-/// locations failed; or `None` if a signal cancels the save.
+/// Saves the device as [`save`] does. Returns the saved file, the result of its save, and the
+/// reasons why other locations failed. Returns `None` if a signal cancels the save.
 fn save_anywhere(
     device: &Arc<Open>,
     save_file: &SaveFile,
@@ -89,9 +89,9 @@ fn save_anywhere(
     }
 }
 
-/// Cancels the jobs that clients began while the disk was served, and waits until they have ended;
-/// abandons the jobs if that takes too long. Returns `None` if a signal cancels the save during the
-/// wait.
+/// Cancels the jobs that clients began while the disk was served, and waits until the jobs have
+/// ended. Abandons the running job after `JOB_WITHIN`. Returns `None` if a signal cancels the save
+/// during the wait.
 fn end_client_jobs(device: &Open, signals: &Signals, turn: &Turn) -> Option<()> {
     let begun = Instant::now();
     while turn.has_client_jobs() {
@@ -107,8 +107,9 @@ fn end_client_jobs(device: &Open, signals: &Signals, turn: &Turn) -> Option<()> 
     Some(())
 }
 
-/// Waits for `pause`, then until a client's running save has ended or is stuck. Returns the file to
-/// which a client has saved the whole disk, if one has; or `None` if a signal cancels the save.
+/// Offers the turn to clients for `pause`, and then waits for a client's running save until it ends
+/// or is stuck. Returns the file to which a client has saved the whole disk, if one has. Returns
+/// the outer `None` if a signal cancels the save.
 fn wait(
     device: &Open,
     signals: &Signals,
@@ -133,8 +134,8 @@ fn wait(
     }
 }
 
-/// Logs the result of a save. If data are missing, or if the disk was not saved to `file`, returns
-/// an error, which the server's exit status reports.
+/// Logs the result of a save. Fails if data are missing or if the disk was not saved to `file`, so
+/// that the server's exit code is not 0.
 fn end(file: &Path, saved: &Saved, to: PathBuf, failures: &[String]) -> Result<(), Error> {
     log!("saved {} in {}", counted(saved.slots, "page"), human(saved.bytes));
     lost_lines(&saved.lost).lines().for_each(|line| log!("{line}"));

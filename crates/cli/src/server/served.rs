@@ -1,4 +1,4 @@
-//! The operations of clients of the control socket and of the mount on a served disk.
+//! The operations on a served disk that clients of the control socket and of the mount can request.
 
 use super::save_file::SaveFile;
 use super::turn::Turn;
@@ -13,25 +13,24 @@ use std::path::Path;
 use std::sync::Arc;
 use zram::{Damage, Open, Restored, SaveOptions, SaveTo, Saved, Zram};
 
-/// A disk that is served, with its NBD server.
+/// A served disk, with its NBD server.
 pub(super) struct Served {
     pub(super) status: ServerStatus,
     pub(super) zram: Arc<Zram>,
     pub(super) disk: Arc<Open>,
     pub(super) nbd: Server,
-    /// The file to which the disk is saved at the end.
+    /// The file to which the server saves the disk at its end.
     pub(super) save_file: Option<Arc<SaveFile>>,
-    /// The record of whether the server or a client may save the disk at the end.
+    /// Determines whether the server or a client may save the disk at the server's end.
     pub(super) turn: Arc<Turn>,
 }
 
 impl Served {
-    /// Returns the current metrics.
     pub(super) fn metrics(&self) -> String {
         self.look().as_ref().map(metrics::text).unwrap_or_default()
     }
 
-    /// Returns the current status, or `None` if the device is being created again.
+    /// Returns the current status, or `None` while the device is being created again.
     fn look(&self) -> Option<Stat> {
         self.status.stat(&self.zram, self.nbd.connections())
     }

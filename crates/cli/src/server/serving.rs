@@ -1,4 +1,4 @@
-//! The servers of a disk, from start to end: NBD, the control socket, metrics, the mount.
+//! Starts and stops the servers of a disk: NBD, the control socket, metrics and the mount.
 
 use super::save_file::SaveFile;
 use super::served::Served;
@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::time::Instant;
 use zram::{Open, Zram};
 
-/// A disk that is served, and its servers.
+/// A served disk and its servers.
 pub(super) struct Serving {
     pub(super) served: Arc<Served>,
     control: Option<Control>,
@@ -32,8 +32,8 @@ pub(super) struct Serving {
 }
 
 impl Serving {
-    /// Creates the sockets, and starts the NBD server. From now on writes may be acknowledged. Also
-    /// returns the sockets for [`start_later`](Self::start_later).
+    /// Creates the sockets, and starts the NBD server, which may then acknowledge writes. Returns
+    /// the other sockets for [`start_later`](Self::start_later).
     pub(super) fn start(
         (args, passed): (&ServeArgs, Passed),
         zram: Arc<Zram>,
@@ -71,7 +71,6 @@ impl Serving {
         Ok((serving, (control, metrics)))
     }
 
-    /// Starts the servers of the control socket and of metrics.
     pub(super) fn start_later(
         &mut self,
         (control, metrics): (Listening, Option<Listening>),
@@ -96,8 +95,8 @@ impl Serving {
         Ok(())
     }
 
-    /// Returns an error if programs that use the mount may not have written all their data to the
-    /// disk. Data in the kernel's cache of shared mappings are written first.
+    /// Writes the data of shared mappings from the kernel's cache to the disk. Fails if programs
+    /// that use the mount may still hold data that they have not written.
     pub(super) fn check_unused(&self) -> Result<(), Error> {
         let Some(mounted) = &self.mounted else { return Ok(()) };
         mounted.sync(SYNCED_WITHIN);
@@ -113,10 +112,10 @@ impl Serving {
         )))
     }
 
-    /// Disconnects all users of the disk, and cancels the running job. After that no write is
-    /// acknowledged. Returns the disk, the control server, which still answers `stat` and saves the
-    /// disk for clients, and whether a write may have been acknowledged. This is possible even if
-    /// the server did not start completely.
+    /// Disconnects all users of the disk, and cancels the running job. No write is acknowledged
+    /// afterwards. Returns the disk, the control server, and whether a write may have been
+    /// acknowledged. The control server still answers `stat` and saves the disk for clients. A
+    /// write is possible even if the server did not start completely.
     pub(super) fn stop(self, until: Instant) -> (Arc<Open>, Option<Control>, bool) {
         let left = || until.saturating_duration_since(Instant::now());
         self.control.iter().for_each(Control::only_save);
@@ -124,12 +123,11 @@ impl Serving {
         let Served { disk, nbd, .. } = &*self.served;
         disk.cancel_job();
         let have_left = nbd.stop(left());
-        // This is evaluated after the server has stopped, because until then another client may
-        // connect.
+        // Evaluated after the NBD server has stopped, because a client may connect before that.
         let was_used = self.mounted.is_some() || nbd.was_used();
         let is_unmounted = self.mounted.is_none_or(|mounted| mounted.stop(left()));
         if !(have_left && is_unmounted) {
-            // The threads of clients that are still connected end when the process ends.
+            // The threads of clients that are still connected end with the process.
             log!(
                 "some clients did not disconnect in time; their requests fail from now on; \
                  disconnect clients before you end a server"
@@ -139,7 +137,6 @@ impl Serving {
     }
 }
 
-/// Returns the error for a mount that could not be created at `dir`.
 fn not_mounted(dir: &Path, source: &io::Error) -> Error {
     match source.kind() {
         io::ErrorKind::OutOfMemory => no_room(),

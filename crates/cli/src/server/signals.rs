@@ -1,5 +1,6 @@
-//! The signals of a server: those that end it, those that cancel a save, and those that it ignores.
-//! With `--save-on-exit`, no single signal that can be handled ends the server without a save.
+//! The signals of a server: those that end the server, those that cancel a save, and those that the
+//! server ignores. With `--save-on-exit`, a single signal that can be handled never ends the server
+//! without a save.
 
 use crate::error::{Error, no_handler, no_thread};
 use crate::policy::{LOOK_EVERY, SIGNAL_LOOKS, STACK};
@@ -21,34 +22,36 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Signals that end the server. A second signal from this list ends the server at once.
+/// Signals that end the server. During the server's end, a further signal from this list ends the
+/// server at once.
 const EXPLICIT: [c_int; 3] = [SIGTERM, SIGINT, SIGQUIT];
 
-/// Other signals that end the server. A second signal from this list has no effect, because some of
-/// these signals arrive repeatedly. The processes of a session get SIGHUP from its shell, from the
-/// terminal, and from systemd after SIGTERM. SIGXCPU arrives every second.
+/// Signals that end the server, but have no effect during the server's end, because some of them
+/// arrive repeatedly. A session's shell, its terminal, and systemd after SIGTERM each send SIGHUP.
+/// The kernel sends SIGXCPU every second.
 const IMPLICIT: [c_int; 3] = [SIGHUP, SIGXCPU, Signal::POWER.as_raw()];
 
-/// Signals that would end a process by default, and that the server ignores, as it does all
-/// real-time signals. If SIGXFSZ is ignored, a write past the file size limit returns an error.
+/// Signals that end a process by default, but that the server ignores. The server also ignores all
+/// real-time signals. Because SIGXFSZ is ignored, a write past the file size limit returns an
+/// error.
 const IGNORED: [c_int; 8] =
     [SIGXFSZ, SIGUSR1, SIGUSR2, SIGALRM, SIGVTALRM, SIGPROF, SIGIO, Signal::STKFLT.as_raw()];
 
-/// The signals that have arrived since this value was created.
+/// Receives the signals of the server.
 pub(super) struct Signals {
     came: Receiver<c_int>,
-    /// The signal that ended the server.
+    /// The first signal, which ends the server.
     first: OnceCell<c_int>,
 }
 
 impl Signals {
-    /// Installs the handlers.
+    /// Installs the signal handlers.
     pub(super) fn new() -> Result<Self, Error> {
         let unread = Arc::new(AtomicBool::new(false));
         for signal in IGNORED.into_iter().chain(SIGRTMIN()..=SIGRTMAX()) {
             flag::register(signal, unread.clone()).map_err(no_handler)?;
         }
-        // The process may have begun with ignored signals, for example after `nohup`.
+        // The process may inherit ignored signals, for example from `nohup`.
         let ignored = ignored_signals();
         let is_handled = |signal: &c_int| {
             let may_be_ignored = [SIGHUP, SIGQUIT].contains(signal);
@@ -70,8 +73,8 @@ impl Signals {
         Ok(Signals { came: receiver, first: OnceCell::new() })
     }
 
-    /// Waits for a signal that ends the server, and returns its name. Calls `look` each time that
-    /// `every` has passed.
+    /// Waits for a signal that ends the server, and returns the signal's name. Calls `look` once
+    /// per `every` during the wait.
     pub(super) fn end(&self, every: Duration, mut look: impl FnMut()) -> &'static str {
         while !self.is_end() {
             match self.came.recv_timeout(every) {
@@ -80,7 +83,7 @@ impl Signals {
                 Err(RecvTimeoutError::Disconnected) => break,
             }
         }
-        // If the thread that forwards signals has ended, no signal can arrive, and the server ends.
+        // If the thread that forwards signals has ended, no signal can arrive, so the server ends.
         self.first.get().map_or("an error of the signal handler", |signal| {
             low_level::signal_name(*signal).unwrap_or("a signal")
         })
@@ -96,7 +99,7 @@ impl Signals {
         self.first.get().is_some()
     }
 
-    /// Forgets all signals that have arrived, but keeps the name of the first signal.
+    /// Drops all signals that have arrived, but keeps the first signal for its name.
     pub(super) fn forget(&self) {
         self.is_end();
         self.came.try_iter().for_each(drop);
@@ -111,18 +114,17 @@ impl Signals {
                 }
             }
         };
-        // If this thread can't be started, the process ends a few seconds later.
+        // If the thread can't be started, the process ends by itself a few seconds later.
         let _ = spawn("end", STACK, ends);
     }
 
-    /// Returns whether the signal `came` cancels the save. The first signal never cancels a save.
-    /// If the server is already ending without a signal, the sender of the first signal may not
-    /// know about that.
+    /// Returns whether the signal `came` cancels the save. The first signal never cancels the save,
+    /// because its sender may not know that the server is already ending.
     fn gives_up(&self, came: c_int) -> bool {
         self.first.set(came).is_err() && EXPLICIT.contains(&came)
     }
 
-    /// Waits for `time`, or until a signal cancels the save. Returns whether a signal cancelled the
+    /// Waits for `time`, or until a signal cancels the save. Returns true if a signal cancelled the
     /// save.
     pub(super) fn is_given_up_within(&self, time: Duration) -> bool {
         let until = Instant::now() + time;

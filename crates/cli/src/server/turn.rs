@@ -1,6 +1,6 @@
-//! Determines who may save the disk when its server ends: the server, or, while the server pauses
-//! between two tries, the first client that requests a save. The server waits for the jobs that
-//! clients began before its end, because it needs their results.
+//! Determines whether the server or a client may save the disk at the server's end. While the
+//! server pauses between two attempts, the first client that requests a save may save. The server
+//! waits for the jobs that clients began earlier, because it needs the results.
 
 use rustix::io::Errno;
 use serve::control::Refusal;
@@ -8,43 +8,41 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use zram::Saved;
 
-/// The state of the turn.
 #[derive(Debug, Default)]
 pub(super) struct Turn(Mutex<Now>);
 
 #[derive(Debug, Default)]
 struct Now {
     state: State,
-    /// The number of clients' saves and restores that began while the disk was served and still
-    /// run.
+    /// The number of running saves and restores that clients began while the disk was served.
     client_jobs: usize,
-    /// Whether one of these jobs is a restore, or was a restore that the server's end interrupted.
+    /// True if a client's restore is running, or if the server's end has interrupted a restore.
     restores: bool,
-    /// The number of saves that clients have begun while the server was pausing.
+    /// The number of saves that clients have begun during pauses of the server.
     asked: u64,
 }
 
-/// A client's job that began while the disk was served. The job counts as running until this value
+/// A job that a client began while the disk was served. The job counts as running until this value
 /// is dropped.
 struct ClientJob<'t>(&'t Turn);
 
 #[derive(Debug, Default)]
 enum State {
-    /// The server is not ending. Any client may save.
+    /// The disk is served, and each client may save.
     #[default]
     Served,
-    /// It is the server's turn.
+    /// The server may save.
     Own,
-    /// The server pauses between two tries, and the first client that requests a save may save.
+    /// The server pauses between two attempts, and the first client that requests a save may save.
     Waits,
-    /// The server pauses, and a client saves the disk. The number identifies this save.
+    /// A client saves the disk during a pause of the server. The number identifies the save.
     Asked(u64),
     /// A client has saved the whole disk to this file.
     Saved(PathBuf, Saved),
 }
 
 impl Turn {
-    /// Saves to `path` for a client by calling `save`.
+    /// Calls `save` for a client, if the client may save to `path` now.
     ///
     /// # Errors
     /// Fails if `save` fails, or if no client may save now.
@@ -63,8 +61,8 @@ impl Turn {
         })?;
         let saved = save();
         let mut now = self.now();
-        // If this save was stuck, the server has taken its turn back, and another client may be
-        // saving already.
+        // If this save was stuck, the server may have taken the turn back, and another client may
+        // be saving.
         if matches!(now.state, State::Asked(asked) if asked == number) {
             now.state = match &saved {
                 Ok(saved) if saved.is_whole() => State::Saved(path.to_owned(), saved.clone()),
@@ -74,7 +72,7 @@ impl Turn {
         saved
     }
 
-    /// Restores for a client by calling `restore`. Only one restore runs at a time.
+    /// Calls `restore` for a client, unless the server is ending. Only one restore runs at a time.
     ///
     /// # Errors
     /// Fails if `restore` fails, or if the server is ending.
@@ -98,18 +96,18 @@ impl Turn {
         restored
     }
 
-    /// Returns whether a client's job that began while the disk was served is still running.
+    /// Returns whether a job still runs that a client began while the disk was served.
     pub(super) fn has_client_jobs(&self) -> bool {
         self.now().client_jobs > 0
     }
 
-    /// Returns whether the server's end has interrupted a restore. The disk then holds less than
-    /// the file that was being restored.
+    /// Returns whether the server's end has interrupted a restore. If so, the disk holds only a
+    /// part of the restored file.
     pub(super) fn interrupted_restore(&self) -> bool {
         self.now().restores
     }
 
-    /// Records the beginning of a client's job. Returns `None` if the server is ending.
+    /// Records that a client's job begins. Returns `None` if the server is ending.
     fn begin(&self) -> Option<ClientJob<'_>> {
         let mut now = self.now();
         matches!(now.state, State::Served).then(|| {
@@ -118,8 +116,8 @@ impl Turn {
         })
     }
 
-    /// If the server pauses, gives the turn to a client, and returns the number of the client's
-    /// save, else `None`.
+    /// Gives the turn to a client if the server pauses, and returns the number of the client's
+    /// save. Otherwise returns `None`.
     fn ask(&self) -> Option<u64> {
         let mut now = self.now();
         matches!(now.state, State::Waits).then(|| {
@@ -129,9 +127,8 @@ impl Turn {
         })
     }
 
-    /// Gives the turn to the server, unless a client is saving the disk or has saved all of it. If
-    /// `hangs`, a client's running save is ignored, because it makes no progress. Returns whether
-    /// it is the server's turn now.
+    /// Gives the turn to the server and returns true. Returns false if a client has saved the whole
+    /// disk or is saving it. If `hangs`, a client's running save is stuck and is ignored.
     pub(super) fn take(&self, hangs: bool) -> bool {
         let mut now = self.now();
         let is_free = match now.state {
@@ -145,7 +142,7 @@ impl Turn {
         is_free
     }
 
-    /// Offers the turn to clients, while the server pauses.
+    /// Offers the turn to clients during a pause of the server.
     pub(super) fn offer(&self) {
         self.now().state = State::Waits;
     }

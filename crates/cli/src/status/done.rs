@@ -4,7 +4,7 @@ use rustix::param::page_size;
 use serde::{Deserialize, Serialize};
 use zram::{Device, SLOT_BYTES};
 
-/// The counters of the device's activity, which only increase, and the size of the data in the
+/// The counters of the device's activity, which never decrease, and the size of the data in the
 /// backing store.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]

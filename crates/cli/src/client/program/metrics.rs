@@ -5,8 +5,8 @@ use prometheus::Opts;
 use run::Program;
 use run::{Figures, number, text as word};
 
-/// The metrics of a process's memory: the name of a metric, its help text, and the name of the
-/// figure that the metric reports.
+/// The metrics of a process's memory. Each element holds the metric's name, its help text, and the
+/// name of the reported figure.
 const SIZES: [[&str; 3]; 7] = [
     ["held_bytes", "Anonymous memory of the process, which the limit counts.", "tree_held"],
     ["resident_bytes", "Memory of the program that is resident.", "resident"],
@@ -17,8 +17,8 @@ const SIZES: [[&str; 3]; 7] = [
     ["block_size_bytes", "What is stored and comes back as one.", "block"],
 ];
 
-/// The metrics of a process's activity: the same columns as `SIZES`, followed by the number of
-/// units of the figure that equal one unit of the metric.
+/// The metrics of a process's activity. Each element holds the columns of `SIZES` and a divisor:
+/// the figure divided by the divisor is the metric.
 const COUNTS: [(&str, &str, &str, f64); 9] = [
     ("evicted_blocks", "Blocks that were stored.", "evicted", 1.0),
     ("filled_blocks", "Blocks that came back.", "filled", 1.0),

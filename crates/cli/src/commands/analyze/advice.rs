@@ -9,21 +9,21 @@ use serde::Serialize;
 /// The recommendation.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(super) struct Advice {
-    /// The bytes of memory saved, compared with the uncompressed data.
+    /// The size of the uncompressed data minus the memory of the recommended device, in bytes.
     pub(super) saved_bytes: u64,
-    /// For a process: the options of `uzram run` with which a program gets memory of this kind.
+    /// For a process: the options of `uzram run` that select the recommended candidate.
     pub(super) run: Option<Vec<String>>,
-    /// For files: the options of `uzram serve` that create such a disk. For a process: empty,
-    /// because the process would use the disk as swap, and swap on a served disk may deadlock.
+    /// For files: the options of `uzram serve` that select the recommended candidate. Empty for a
+    /// process, because swap on a disk that uzram serves may deadlock.
     pub(super) serve: Vec<String>,
-    /// A command that must be executed before the other commands.
+    /// A command that must run before the commands of the other fields.
     pub(super) before: Option<String>,
-    /// Shell commands that set up the kernel's zram, which compresses single pages. N is the
-    /// device's number. For a process, the commands use the device as swap.
+    /// Shell commands that set up the kernel's zram device number N. For a process, the commands
+    /// also make the device a swap device.
     pub(super) kernel: Vec<String>,
 }
 
-/// Returns the index of the recommended row among `rows`.
+/// Returns the index of the recommended row.
 pub(super) fn best<'r>(rows: impl Iterator<Item = (usize, &'r Row)>) -> Option<usize> {
     let cost = |row: &Row| {
         let time = row.store_nanoseconds + row.read_one_nanoseconds;
@@ -83,8 +83,8 @@ impl Advice {
     }
 }
 
-/// Returns the shell commands that set up the kernel's device with the best candidate that the
-/// kernel supports.
+/// Returns the shell commands that set up the kernel's zram with the best candidate that the kernel
+/// supports.
 fn kernel(data: u64, is_process: bool, rows: &[Row]) -> Vec<String> {
     let is_the_kernels =
         |(_, row): &(usize, &Row)| row.block_bytes == PAGE_SIZE as u64 && row.dictionary_bytes == 0;
@@ -163,8 +163,8 @@ mod tests {
         let run = "  uzram run --limit SIZE --algorithm zstd --level 3 --block 16K -- PROGRAM\n";
         assert!(advice.text().contains(run), "{}", advice.text());
         assert!(advice.text().contains("which saves 70.0 MiB"), "{}", advice.text());
-        // Swap on a disk that uzram serves may deadlock, so only the kernel's zram is recommended
-        // for swap.
+        // Swap on a disk that uzram serves may deadlock, so the advice names only the kernel's
+        // zram.
         assert!(advice.serve.is_empty() && !advice.text().contains("serve"), "{}", advice.text());
         assert!(advice.text().contains("or, as swap on the kernel's zram, as root:\n"));
         assert!(advice.kernel.iter().any(|line| line.contains("swapon")), "{:?}", advice.kernel);

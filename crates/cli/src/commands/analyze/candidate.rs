@@ -30,7 +30,7 @@ pub(super) struct Candidate {
     pub(super) block: usize,
 }
 
-/// Returns all combinations, each once.
+/// Returns each combination of an algorithm and a block size once.
 pub(super) fn all(kinds: &[Kind], blocks: &[usize]) -> Vec<Candidate> {
     let named = |one: &Candidate| (one.block, one.kind.codec.name(), one.kind.level);
     let mut all: Vec<Candidate> = Vec::new();

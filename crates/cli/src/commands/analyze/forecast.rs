@@ -1,12 +1,12 @@
-//! The memory of a device for all the data, forecast from the objects of a sample.
+//! Forecasts the memory of a device that holds all the data, from the objects of a sample.
 //!
 //! ```text
 //!   lengths, scaled -> open size classes, as the pool's plan has them -> pages, tables -> memory
 //! ```
-//! A device that holds only the sample would use too much memory per object, because a smaller pool
-//! has fewer classes, so its objects are rounded up further. So the forecast computes the pool's
-//! size for the number of objects in all the data. `bench analyze` compares the result with devices
-//! that hold all the data.
+//! A pool with fewer objects opens fewer size classes, and rounds each object up to a larger size.
+//! So a device that holds only the sample uses more memory per object than a device that holds all
+//! the data. The forecast therefore computes the pool's size for the number of objects in all the
+//! data. `bench analyze` compares the result with devices that hold all the data.
 
 use super::candidate::Candidate;
 use super::sample::Sample;
@@ -23,13 +23,12 @@ use zram::{ClassShape, Config, Device, Geometry};
 pub(super) struct Forecast {
     /// All memory of the device, in bytes.
     pub(super) memory: f64,
-    /// The maximum error of `memory` in bytes, in 95 of 100 samples.
+    /// The error of `memory`, in bytes, that 95 of 100 samples do not exceed.
     pub(super) error: f64,
-    /// The bytes of the pool's pages, to which the kernel's limit applies.
+    /// The bytes of the pool's pages, which the kernel's `mem_limit` would limit.
     pub(super) pool: f64,
 }
 
-/// Returns the forecast for all the data.
 pub(super) fn of(
     candidate: &Candidate,
     dictionary: Option<&Dictionary>,
@@ -53,8 +52,8 @@ pub(super) fn of(
     Forecast { memory, error: error(trial, sample, grows), pool }
 }
 
-/// For blocks of `block` bytes, returns the bytes of a pool's pages, and of its zspages' metadata.
-/// Each element of `objects` is a length and the number of objects of this length.
+/// Returns the bytes of a pool's pages, and the bytes of its zspages' metadata, for blocks of
+/// `block` bytes. Each element of `objects` is a length and the number of objects of this length.
 pub(crate) fn stored(block: usize, objects: impl Iterator<Item = (usize, f64)>) -> (f64, f64) {
     let order = (block / PAGE_SIZE).ilog2();
     // Classes exist for every block size.
@@ -76,8 +75,9 @@ pub(crate) fn stored(block: usize, objects: impl Iterator<Item = (usize, f64)>) 
     (pages * PAGE_SIZE as f64 * (1.0 + RETAINED), headers)
 }
 
-/// Returns the open classes with their numbers of objects. As in the pool's plan, this set of
-/// classes minimizes the memory lost by rounding up and in the last page of each class.
+/// Returns the open classes with their numbers of objects. Like the pool's plan, this function
+/// chooses the classes that waste the least memory. Rounding wastes memory in each object, and each
+/// open class wastes half a page and a header.
 fn opened<'c>(classes: &'c [ClassShape], counts: &[f64]) -> Vec<(&'c ClassShape, f64)> {
     let per_class = PAGE_SIZE as f64 / 2.0 + ZSPAGE;
     let (mut objects, mut bytes) = (vec![0.0], vec![0.0]);
@@ -85,8 +85,8 @@ fn opened<'c>(classes: &'c [ClassShape], counts: &[f64]) -> Vec<(&'c ClassShape,
         objects.push(objects[objects.len() - 1] + count);
         bytes.push(bytes[bytes.len() - 1] + count * class.size as f64);
     }
-    // Element n holds the least cost of the first n classes if class n is open, and the number of
-    // the open class before class n.
+    // Element n describes the first n classes if class n is open. It holds the least cost and the
+    // number of the previous open class.
     let mut cost: Vec<(f64, usize)> = vec![(0.0, 0)];
     for end in 1..=classes.len() {
         let size = classes[end - 1].size as f64;
@@ -113,8 +113,7 @@ fn opened<'c>(classes: &'c [ClassShape], counts: &[f64]) -> Vec<(&'c ClassShape,
 
 /// Returns the sampling error, in bytes, of `grows`, the part of the memory that grows with the
 /// data. The error is computed from the differences between neighbouring clusters. A slow change
-/// from the first to the last cluster causes no error, because the sampled clusters are spread
-/// evenly.
+/// over all the data causes no error, because the clusters are spread evenly.
 fn error(trial: &Trial, sample: &Sample, grows: f64) -> f64 {
     let clusters: Vec<f64> = trial.clusters.iter().map(|&bytes| bytes as f64).collect();
     let (count, sum) = (clusters.len() as f64, clusters.iter().sum::<f64>());
@@ -132,9 +131,8 @@ fn error(trial: &Trial, sample: &Sample, grows: f64) -> f64 {
             STANDARD_ERRORS * of_mean / (sum / count) * grows
         }
     };
-    // If all sampled clusters are alike, their variance gives no information about different
-    // clusters in the data. If most sampled clusters are empty, their variance gives no information
-    // about the few clusters with data.
+    // The variance of the sample does not show a rare kind of cluster that the sample lacks. So the
+    // error is at least a minimum if all sampled clusters are alike, or if most of them are empty.
     let empty = clusters.iter().filter(|&&bytes| bytes == 0.0).count() as f64;
     if squares > 0.0 && 2.0 * empty <= count {
         return differing;
@@ -169,7 +167,6 @@ mod tests {
         noise
     }
 
-    /// A population whose pages are zeros, except the last pages.
     struct Sparse {
         pages: u64,
         last: Vec<u8>,
@@ -200,7 +197,7 @@ mod tests {
             for nth in 0..8 {
                 let sparse = Sparse { pages: 1 << 18, last: last.clone() };
                 let Forecast { memory, error, .. } = forecast_of(&sparse, 1 << 20, nth);
-                // Includes the 2 MiB of the table of slots.
+                // The table of slots uses 2 MiB.
                 let taken = (bytes + (2 << 20)) as f64;
                 assert!(memory + error > taken && memory - error < taken, "{memory} +- {error}");
                 assert!(error >= (160 << 20) as f64, "16 clusters of GiBs tell so little: {error}");
@@ -213,7 +210,7 @@ mod tests {
     #[test]
     fn a_dictionary_gives_what_was_forecast_whatever_the_order_of_the_data() {
         let mut rng = fastrand::Rng::with_seed(seed(9));
-        // There are two kinds of clusters, each with its own set of pieces.
+        // Each of two kinds of clusters repeats its own pieces.
         let pieces = [noise(6400, &mut rng), noise(6400, &mut rng)];
         let orders: [fn(usize) -> bool; 3] =
             [|nth| nth % 4 == 0, |nth| nth < 128, |nth| nth % 2 > 0];
@@ -221,8 +218,7 @@ mod tests {
             let kinds = (0..256).map(|nth| &pieces[usize::from(order(nth))]);
             let clusters: Vec<Vec<u8>> = kinds
                 .map(|of| {
-                    // Half of each cluster consists of pieces of its kind, and the other half is
-                    // noise.
+                    // One half of each cluster is pieces of its kind, and the other half is noise.
                     let mut cluster = noise(CLUSTER, &mut rng);
                     for piece in cluster.chunks_mut(128) {
                         piece[..64].copy_from_slice(&of.as_chunks::<64>().0[rng.usize(0..100)]);
@@ -244,7 +240,7 @@ mod tests {
             let device = Device::new(Config { algorithm, params, ..config }).unwrap();
             device.write(0, &pages).unwrap();
             let mut taken = 0.0;
-            // The device soon releases the memory that it kept for further stores.
+            // The device soon releases the retained pages.
             testkit::wait::until("it takes what was forecast", || {
                 taken = device.mem_total() as f64;
                 println!("{memory} +- {error}, and it takes {taken}");
@@ -271,7 +267,7 @@ mod tests {
 
     #[test]
     fn the_set_is_the_cheapest() {
-        // Any set of these four classes that contains the last one may be open.
+        // Any set of these four classes may be open if it contains the largest class.
         let classes: Vec<ClassShape> = classes().into_iter().step_by(120).take(4).collect();
         let per_class = PAGE_SIZE as f64 / 2.0 + ZSPAGE;
         let mut rng = fastrand::Rng::with_seed(seed(7));

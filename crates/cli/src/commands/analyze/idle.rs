@@ -1,8 +1,8 @@
-//! The pages that a process does not use, according to the kernel's page_idle.
+//! Finds pages that a process does not use, by the kernel's bitmap page_idle.
 //!
-//! Writing 1 to a bit sets the bit; writing 0 leaves it unchanged. The kernel clears the bit when
-//! the page is used. Only the first page of a huge page or another compound page has a bit. The
-//! other pages of a compound page have the flag `TAIL` in /proc/kpageflags.
+//! Writing 1 to a bit of page_idle sets the bit, and writing 0 leaves the bit unchanged. The kernel
+//! clears the bit when the page is used. The bit of a compound page, such as a huge page, belongs
+//! to its first page. The other pages of a compound page have the flag `TAIL` in /proc/kpageflags.
 
 use crate::commands::policy::IDLE_TICK;
 use crate::error::Error;
@@ -14,14 +14,14 @@ use std::os::unix::fs::FileExt as _;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// The paths of the kernel's files that describe all pages, in the order of page numbers: a bitmap
-/// with eight bytes for 64 pages, and the flags, eight bytes for each page.
+/// The paths of the kernel's bitmap, one bit per page, and of its flags, eight bytes per page. Both
+/// files are in the order of page numbers.
 pub(super) const KERNEL: [&str; 2] = ["/sys/kernel/mm/page_idle/bitmap", "/proc/kpageflags"];
 
-/// The flag of every page of a compound page except the first.
+/// The flag of each page of a compound page except its first page.
 const TAIL: u64 = 1 << 16;
 
-/// Waits for `time`, and returns those of the pages `numbers` that were not used during this time.
+/// Waits for `time`. Returns the numbers of the pages that no process used during the wait.
 pub(super) fn pages(
     [bitmap, flags]: [&str; 2],
     numbers: Vec<u64>,
@@ -36,7 +36,7 @@ pub(super) fn pages(
     };
     let failed = |why| failed_by(bitmap, why);
     let file = OpenOptions::new().read(true).write(true).open(bitmap).map_err(failed)?;
-    // Without the capability, the kernel reports all numbers as 0.
+    // Without CAP_SYS_ADMIN, /proc/PID/pagemap shows each page number as 0.
     if numbers.iter().all(|&number| number == 0) && !numbers.is_empty() {
         return Err(failed(io::ErrorKind::PermissionDenied.into()));
     }
@@ -58,12 +58,12 @@ pub(super) fn pages(
     Ok(firsts.into_iter().filter(|(_, first)| is_idle(*first)).map(|(number, _)| number).collect())
 }
 
-/// Returns each number together with the number of the page whose bit covers it.
+/// Maps each page number to the number of the page that has its idle bit.
 fn firsts(flags: &str, numbers: Vec<u64>) -> io::Result<BTreeMap<u64, u64>> {
     let file = File::open(flags)?;
     let numbers: BTreeSet<u64> = numbers.into_iter().collect();
     let mut firsts = BTreeMap::new();
-    // The previous page, and the page whose bit covers it.
+    // The previous page number, and the number of the page that has its idle bit.
     let mut last = (0, 0);
     for number in numbers {
         let mut at = number;
@@ -91,8 +91,7 @@ mod tests {
     use super::*;
     use std::thread;
 
-    /// Returns a directory with a bitmap, and flags of 512 pages, of which `tails` are not the
-    /// first of a compound page.
+    /// Makes a bitmap and flags for 512 pages, of which `tails` have the flag `TAIL`.
     fn kernel(tails: &[usize]) -> (tempfile::TempDir, [String; 2]) {
         let dir = tempfile::tempdir().unwrap();
         let names = ["bitmap", "flags"].map(|name| dir.path().join(name).display().to_string());
@@ -105,8 +104,8 @@ mod tests {
 
     #[test]
     fn pages_that_are_used_meanwhile_are_not_idle() {
-        // Two compound pages, of 3 and 4 pages. The process uses only the last two pages of the
-        // second compound page.
+        // The compound pages begin at pages 128 and 256. The process has only the last two pages of
+        // the second compound page.
         let (_dir, [bitmap, flags]) = kernel(&[129, 130, 257, 258, 259]);
         let idle = thread::scope(|scope| {
             let looks = scope.spawn(|| {
@@ -114,8 +113,8 @@ mod tests {
                 let numbers = vec![3, 64, 65, 200, 130, 129, 128, 258, 259, 0];
                 pages([&bitmap, &flags], numbers, time, &Interrupt::default()).unwrap()
             });
-            // Changes the bitmap as the kernel does when page 65 and the second compound page are
-            // used.
+            // Clears the bits of page 65 and of the second compound page, as the kernel does on
+            // use.
             let file = OpenOptions::new().read(true).write(true).open(&bitmap).unwrap();
             while read(&file, 4).unwrap() == 0 && !looks.is_finished() {
                 thread::yield_now();

@@ -1,8 +1,8 @@
-//! Rows of many runs and many machines in one Parquet file.
+//! Collects rows of many runs and machines in one Parquet file.
 //!
-//! Each run of `uzram analyze` adds a row group. The existing row groups are copied unchanged, and
-//! the new file replaces the old one when it is complete. If another program is appending to the
-//! same file, the run waits for a while.
+//! Each run of `uzram analyze` copies the existing row groups to a new file and adds a row group.
+//! The new file replaces the old file when it is complete. While another program appends to the
+//! file, the run waits up to `APPENDED_WITHIN`.
 
 use super::report::Report;
 use super::row::Row;
@@ -31,7 +31,6 @@ use std::thread::sleep;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use zram::AtomicFile;
 
-/// The columns, in the order in which they are written.
 const SCHEMA: &str = "message uzram_analyze {
     required int64 time (TIMESTAMP(MILLIS,true));
     required binary host (UTF8);
@@ -53,8 +52,8 @@ const SCHEMA: &str = "message uzram_analyze {
     required boolean is_recommended;
 }";
 
-/// Checks that rows can be appended to an existing file, so that an error is reported before the
-/// sample is taken.
+/// Checks that rows can be appended to the file. Called before the sample is taken, so that an
+/// error is reported early.
 pub(super) fn check(path: &Path) -> Result<(), Error> {
     let check = |before| copied(before, &parse_message_type(SCHEMA)?).map(drop);
     match before(path).map_err(|why| failed(path, &why))? {
@@ -80,7 +79,7 @@ pub(super) fn append(path: &Path, report: &Report, interrupt: &Interrupt) -> Res
         }
         sleep(SIGNAL_TICK);
     };
-    // The file is opened while the lock is held, so that no other program replaces the file.
+    // The lock is held, so no other program replaces the file.
     let before = before(path).map_err(|why| failed(&why))?;
     write(&mut file, before, report).map_err(|why| failed(&why))?;
     file.sync().and_then(|()| file.put_in_place()).map_err(|why| failed(&why))
@@ -91,7 +90,7 @@ fn failed(path: &Path, why: &dyn Display) -> Error {
     Error::of_file(path, "can't be appended to", why, remedy)
 }
 
-/// Returns the existing file if the file exists and is not empty.
+/// Opens the file, and returns `None` if it does not exist or is empty.
 fn before(path: &Path) -> io::Result<Option<File>> {
     let opened = File::open(path).and_then(|file| Ok((file.metadata()?.len(), file)));
     match opened {
@@ -118,8 +117,7 @@ fn write(
     writer.close().map(drop)
 }
 
-/// Opens a file to copy its row groups. Returns an error if the columns of the file are not those
-/// of `schema`.
+/// Opens a file to copy its row groups. Fails if the file's columns differ from `schema`.
 fn copied(before: File, schema: &Type) -> Result<SerializedFileReader<File>, ParquetError> {
     let reader = SerializedFileReader::new(before)?;
     match reader.metadata().file_metadata().schema() == schema {
@@ -153,7 +151,7 @@ fn copy<W: Write + Send>(
     Ok(())
 }
 
-/// Writes all columns. Values that apply to the whole report are repeated in each row.
+/// Writes all columns. Each row repeats the values of the whole report.
 fn columns<W: Write + Send>(
     rows: &mut SerializedRowGroupWriter<'_, W>,
     report: &Report,

@@ -1,18 +1,17 @@
-//! The population: all pages that can be sampled, as a sequence.
+//! The population: the sequence of pages from which a sample is drawn.
 
 use measure::page::PAGE_SIZE;
 use measure::pages::PageReader;
 
-/// A sequence of pages.
 pub(super) trait Population {
-    /// Returns the number of pages.
     fn pages(&self) -> u64;
 
-    /// Reads pages from `first` until `buf` is full. Returns whether all these pages could be read.
+    /// Reads pages, beginning with page `first`, until `buf` is full. Returns true if all these
+    /// pages could be read.
     fn read(&self, first: u64, buf: &mut [u8]) -> bool;
 }
 
-/// The pages of files, as on a device to which the files are written in order.
+/// The pages of files, in the order in which a device stores the files.
 impl Population for PageReader<'_> {
     fn pages(&self) -> u64 {
         self.plan.pages().into()

@@ -4,11 +4,12 @@
 //!   /proc/PID/smaps -> mappings with anonymous pages -> pagemap: which are resident -> runs
 //!   runs, one behind the other -> /proc/PID/mem
 //! ```
-//! The process continues to run. Memory that the process releases before it is read is left out.
+//! The process continues to run. If the process releases memory before the memory is read, the
+//! sample lacks that memory.
 //!
-//! If the process reads memory that it never wrote, the kernel maps its zero page there. The zero
-//! page uses no memory, but pagemap shows it like a page that is shared since a fork. So pages that
-//! are not exclusive to the process are read, and left out if they are zeros.
+//! When the process reads memory that it never wrote, the kernel maps its zero page. The zero page
+//! uses no memory, but in pagemap it looks like a page that processes share since a fork. So each
+//! shared page is read, and left out if it is zeros.
 
 use super::idle;
 use super::population::Population;
@@ -24,7 +25,7 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 use std::time::Duration;
 
-/// Flags of an entry of /proc/PID/pagemap, and the mask of the page's number in the entry.
+/// Flags of an entry of /proc/PID/pagemap. `NUMBER` masks the page's number in the entry.
 const PRESENT: u64 = 1 << 63;
 const SWAPPED: u64 = 1 << 62;
 const OF_FILE: u64 = 1 << 61;
@@ -41,7 +42,6 @@ struct Run {
     pages: u64,
 }
 
-/// The resident private anonymous memory of a process.
 pub(super) struct Process {
     pid: u32,
     mem: File,
@@ -52,19 +52,18 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// Finds the pages of process `pid`: all pages, or those that the process does not use for the
-    /// time `idle`.
+    /// Finds the pages of process `pid`. If `idle` is set, waits for that time and keeps only pages
+    /// that no process used during the wait.
     ///
     /// # Errors
-    /// Fails if the process does not exist or may not be read, or if the kernel does not report
-    /// idle pages.
+    /// Fails if the process can't be read, or idle pages are not tracked.
     pub(super) fn new(
         pid: u32,
         idle: Option<Duration>,
         interrupt: &Interrupt,
     ) -> Result<Self, Error> {
         let failed = |why: io::Error| unreadable(pid, &why);
-        // smaps contains names of files, which may have any bytes.
+        // smaps contains names of files, which need not be UTF-8.
         let smaps = fs::read(format!("/proc/{pid}/smaps")).map_err(failed)?;
         let mappings = mappings(&String::from_utf8_lossy(&smaps));
         let pagemap = File::open(format!("/proc/{pid}/pagemap")).map_err(failed)?;
@@ -99,7 +98,7 @@ impl Process {
         self.mem.read_exact_at(&mut page, address).is_ok() && same_filled(&page) == Some(0)
     }
 
-    /// Adds a page after all pages that were added before.
+    /// Adds a page at the end of the population.
     fn add(&mut self, address: u64) {
         match self.runs.last_mut() {
             Some(run) if run.address + run.pages * PAGE_SIZE as u64 == address => run.pages += 1,
@@ -108,10 +107,9 @@ impl Process {
         self.pages += 1;
     }
 
-    /// Returns the description of the process.
     pub(super) fn source(&self) -> Source {
         let pid = self.pid;
-        // The kernel may have cut the name in the middle of a character.
+        // The kernel may cut the name inside a character.
         let name = fs::read(format!("/proc/{pid}/comm")).unwrap_or_default();
         let name = String::from_utf8_lossy(&name);
         Source {
@@ -150,12 +148,13 @@ impl Population for Process {
     }
 }
 
-/// Returns true if the page is resident and belongs neither to a file nor to shared memory.
+/// Returns true if the page of a pagemap entry is resident and belongs neither to a file nor to
+/// shared memory.
 fn is_anonymous(entry: u64) -> bool {
     entry & (PRESENT | OF_FILE) == PRESENT
 }
 
-/// Passes the address and the entry of each page of a mapping to `each`.
+/// Calls `each` with the address and the pagemap entry of each page of a mapping.
 fn each_entry(
     pagemap: &File,
     range: &Range<u64>,
@@ -177,13 +176,13 @@ fn each_entry(
     Ok(())
 }
 
-/// Returns the addresses of private mappings that have anonymous pages, in memory or swapped out.
+/// Returns the address ranges of private mappings with anonymous pages, resident or swapped out.
 fn mappings(smaps: &str) -> Vec<Range<u64>> {
     let mut found = Vec::new();
     let (mut mapping, mut end) = (None, 0);
     for line in smaps.lines() {
         if let Some((mut addresses, is_private)) = head(line) {
-            // A mapping that grew while smaps was read is reported twice.
+            // smaps lists a mapping twice if the mapping grew during the read.
             addresses.start = addresses.start.max(end);
             end = addresses.end;
             mapping = Some((addresses, is_private));
@@ -198,7 +197,8 @@ fn mappings(smaps: &str) -> Vec<Range<u64>> {
     found
 }
 
-/// Parses the first line of a mapping: its addresses, and whether it is private.
+/// Parses the first line of a mapping in smaps. Returns its addresses, and whether the mapping is
+/// private.
 fn head(line: &str) -> Option<(Range<u64>, bool)> {
     let mut words = line.split(' ');
     let (start, end) = words.next()?.split_once('-')?;
@@ -239,8 +239,7 @@ mod tests {
 
     #[test]
     fn memory_that_was_only_read_is_not_counted() {
-        // malloc maps a block of this size directly from the kernel, so only one page or huge page
-        // of it is ever written.
+        // malloc gets memory of this size from mmap, so only the test's own writes touch the pages.
         let pages = 10240;
         let mut own = vec![0_u8; pages * PAGE_SIZE];
         own[2000 * PAGE_SIZE] = 1;
@@ -263,7 +262,6 @@ mod tests {
         let whole = own[start..].chunks_mut(512);
         whole.zip(0..).for_each(|(page, number)| page.fill(0xabcd_0000 + number));
         let process = Process::new(std::process::id(), None, &Interrupt::default()).unwrap();
-        // All written pages must be found, in order and with their contents.
         let mut page = vec![0; PAGE_SIZE];
         let mut seen = Vec::new();
         for number in 0..process.pages() {
@@ -272,13 +270,13 @@ mod tests {
                 seen.extend(word.map(|word| word & 0xffff));
             }
         }
-        // The first and the last page of the vector are shared with other allocations.
+        // Other allocations share the vector's first and last page.
         assert!(seen.len() as u64 >= pages - 2 && seen.is_sorted(), "{}", seen.len());
         assert_eq!(own[start + 512], 0xabcd_0001);
     }
 
-    /// The other process waits for input, so its memory does not change between this test's two
-    /// counts.
+    /// The other process waits for input, so its memory is constant while this test counts pages
+    /// twice.
     #[test]
     fn every_page_of_another_process_is_found() {
         let mut cat = std::process::Command::new("cat");

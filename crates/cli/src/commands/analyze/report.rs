@@ -15,25 +15,24 @@ pub(super) struct Source {
     pub(super) name: String,
     pub(super) files: Option<u64>,
     pub(super) pid: Option<u32>,
-    /// For a process, the bytes that are swapped out, which are not sampled.
+    /// For a process, the swapped-out bytes, which are not sampled.
     pub(super) swapped_bytes: Option<u64>,
-    /// The time in seconds for which the pages were not used, if requested.
+    /// The value of `--idle`: only pages that were unused for this number of seconds are sampled.
     pub(super) idle_seconds: Option<u64>,
 }
 
-/// The whole report.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Report {
     pub(super) source: Source,
-    /// The size in bytes of all pages that could be sampled.
+    /// The size of the population in bytes.
     pub(super) data_bytes: u64,
     pub(super) sample_bytes: u64,
-    /// The number of 64-KiB clusters in the sample, the number in all the data, and the number of
+    /// The number of clusters in the sample, the number in the population, and the number of
     /// sampled clusters that could not be read.
     pub(super) clusters: u64,
     pub(super) clusters_in_all: u64,
     pub(super) clusters_unread: u64,
-    /// True if the sample contains all the data and so has no sampling error.
+    /// True if the sample is all the data, so the forecast has no sampling error.
     pub(super) is_all: bool,
     pub(super) candidates: Vec<Row>,
     pub(super) advice: Advice,
@@ -42,7 +41,7 @@ pub(super) struct Report {
 impl Report {
     pub(super) fn new(source: Source, sample: &Sample, mut rows: Vec<Row>) -> Self {
         let data_bytes = sample.population * PAGE_SIZE as u64;
-        // There are no files with which a dictionary for a process could be trained.
+        // A process has no files that could train a dictionary, so none is recommended.
         let is_process = source.pid.is_some();
         let can_be_had = |row: &Row| !is_process || row.dictionary_bytes == 0;
         let best = advice::best(rows.iter().enumerate().filter(|(_, row)| can_be_had(row)));

@@ -1,4 +1,4 @@
-//! A line of the report.
+//! The rows of the report.
 
 use super::candidate::Candidate;
 use super::forecast::Forecast;
@@ -7,23 +7,23 @@ use super::trial::Trial;
 use measure::page::PAGE_SIZE;
 use serde::Serialize;
 
-/// A candidate, and its forecast for all the data.
+/// A line of the table: a candidate, and its forecast for all the data.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Row {
     pub(super) algorithm: &'static str,
     pub(super) level: i32,
     pub(super) block_bytes: u64,
-    /// The bytes of the dictionary, or 0 without one.
+    /// The bytes of the dictionary, or 0 without a dictionary.
     pub(super) dictionary_bytes: u64,
-    /// All memory in bytes, and the bytes of it that are pages of the pool.
+    /// All memory of the device in bytes, and the bytes of the pool's pages.
     pub(super) memory_bytes: u64,
     pub(super) pool_bytes: u64,
-    /// The maximum error of the memory in bytes, in 95 of 100 samples.
+    /// The error of `memory_bytes` that 95 of 100 samples do not exceed.
     pub(super) error_bytes: u64,
-    /// The ratio of the data to the memory.
+    /// The size of the data divided by the memory of the device.
     pub(super) ratio: f64,
-    /// The processor time to store a page of 4 KiB, to read it with its neighbours, and to read it
-    /// alone.
+    /// The processor time per page of 4 KiB: to store it, to read it with its neighbours, and to
+    /// read it alone.
     pub(super) store_nanoseconds: f64,
     pub(super) read_nanoseconds: f64,
     pub(super) read_one_nanoseconds: f64,

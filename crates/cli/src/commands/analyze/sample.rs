@@ -1,5 +1,5 @@
-//! The sample: clusters of consecutive pages. All pages are divided into equal parts, and one
-//! cluster is taken from each part.
+//! The sample: clusters of consecutive pages. The population is divided into equal parts, and one
+//! cluster is drawn from each part.
 //!
 //! ```text
 //!   population | part 0      | part 1      | part 2      |      parts of equal length
@@ -16,18 +16,17 @@ use measure::Interrupt;
 use measure::page::PAGE_SIZE;
 use zcomp::Dictionary;
 
-/// The number of pages in a cluster, and the number of bytes.
+/// The size of a cluster in pages, and in bytes.
 pub(super) const CLUSTER_PAGES: u64 = 1 << zsmalloc::ORDER_MAX;
 pub(super) const CLUSTER: usize = CLUSTER_PAGES as usize * PAGE_SIZE;
 
-/// A sample of clusters.
 pub(super) struct Sample {
-    /// The clusters in sequence. Only the last cluster may be shorter, and only if the sample
-    /// contains all pages.
+    /// The clusters in sequence. If the sample is the whole population, the last cluster may be
+    /// shorter.
     data: Vec<u8>,
     /// The number of pages in the population.
     pub(super) population: u64,
-    /// True if the sample contains all pages.
+    /// True if the sample is the whole population.
     pub(super) is_all: bool,
     /// The number of clusters that could not be read.
     pub(super) unread: u64,
@@ -63,8 +62,8 @@ impl Sample {
             };
             let first = rng.u64(of(part)..of(part + 1)) * CLUSTER_PAGES;
             let len = (pages - first).min(CLUSTER_PAGES);
-            // If the sample contains all pages, the last cluster may be shorter. Else a cluster at
-            // the end is moved back, so that it is whole.
+            // The population's last cluster may be short. If the sample is only a part of the
+            // population, a short cluster is moved back, so that it is whole.
             let first = if is_all { first } else { first.min(pages - CLUSTER_PAGES) };
             let len = if is_all { len } else { CLUSTER_PAGES };
             let at = data.len();
@@ -91,12 +90,11 @@ impl Sample {
         Ok(Sample { data, population: pages, is_all: is_all && unread == 0, unread, training })
     }
 
-    /// Returns the clusters.
     pub(super) fn clusters(&self) -> impl Iterator<Item = &[u8]> {
         self.data.chunks(CLUSTER)
     }
 
-    /// Returns the clusters on which a dictionary is tried.
+    /// Returns the clusters on which a dictionary is tried, because they do not train it.
     pub(super) fn held_out(&self) -> impl Iterator<Item = &[u8]> {
         let numbered = self.clusters().enumerate();
         let is_held = |nth: &usize| self.training.binary_search(nth).is_err();
@@ -107,8 +105,8 @@ impl Sample {
         self.data.len() as u64
     }
 
-    /// Trains a dictionary for blocks of `block` bytes. Returns `None` if the sample is too small
-    /// or its blocks have nothing in common.
+    /// Trains a dictionary for blocks of `block` bytes. Returns `None` if training fails, or if no
+    /// cluster is left to try the dictionary on.
     pub(super) fn dictionary(&self, block: usize) -> Option<Dictionary> {
         let _progress = Progress::unknown("training");
         let training: Vec<u8> = self
@@ -126,9 +124,9 @@ impl Sample {
     }
 }
 
-/// Returns the indices of the clusters, out of `clusters`, that train a dictionary. One cluster is
-/// chosen from each of several equal parts, because contiguous clusters would not represent the
-/// rest. The choice within a part is random, because a fixed step could match a period of the data.
+/// Chooses the clusters that train a dictionary, and returns their indices. One cluster is chosen
+/// from each of several equal parts, because contiguous clusters would not represent all the data.
+/// The choice within a part is random, because a fixed step could match a period of the data.
 fn training(clusters: usize, rng: &mut fastrand::Rng) -> Vec<usize> {
     let parts = clusters.div_ceil(TRAINING_ONE_OF).min(TRAINED_MAX / CLUSTER);
     let start = |part: usize| part * clusters / parts;
@@ -140,7 +138,7 @@ mod tests {
     use super::*;
     use testkit::seed;
 
-    /// A population of pages, each of which is filled with its number.
+    /// A population in which each page is filled with its own number.
     struct Numbers(u64);
 
     impl Population for Numbers {
@@ -192,8 +190,7 @@ mod tests {
     #[test]
     fn a_dictionary_is_trained_with_all_parts_of_the_sample_and_in_no_step_with_it() {
         let mut rng = fastrand::Rng::with_seed(seed(5));
-        // For the largest sample, the maximum amount of training data is less than a quarter of the
-        // sample.
+        // `TRAINED_MAX` limits the training data of the largest sample to less than a quarter.
         for (clusters, expected) in [(4096, 128), (400, 100), (5, 2), (1, 1), (0, 0)] {
             let chosen = training(clusters, &mut rng);
             assert_eq!(chosen.len(), expected);

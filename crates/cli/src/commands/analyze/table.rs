@@ -9,7 +9,7 @@ const HEAD: &str = "
   ALGORITHM  LEVEL  BLOCK    DICT      MEMORY       +/-  OF DATA   STORE    READ     ONE
 ";
 
-/// Returns the table, with the advice below it.
+/// Returns the table, followed by the advice.
 pub(super) fn render(report: &Report) -> String {
     let mut text = head(report);
     text += HEAD;

@@ -1,4 +1,4 @@
-//! A candidate's trial: the sample is stored on a real device and read back.
+//! Tries a candidate: stores the sample on a real device, and reads it back.
 
 use super::candidate::Candidate;
 use super::sample::{CLUSTER, Sample};
@@ -11,30 +11,29 @@ use std::collections::BTreeMap;
 use zcomp::{Dictionary, Params};
 use zram::{Compaction, Config, Device};
 
-/// The result of a trial.
 #[derive(Default)]
 pub(super) struct Trial {
     /// The number of objects of each length.
     pub(super) objects: BTreeMap<usize, u64>,
-    /// The number of bytes of each cluster's objects, in the order of the clusters.
+    /// The total length of each cluster's objects in bytes, in the order of the clusters.
     pub(super) clusters: Vec<u64>,
     pub(super) pages: u64,
-    /// The number of same-filled pages, including those in blocks that also hold other pages.
+    /// The number of same-filled pages, also inside blocks with other pages.
     pub(super) same_filled: u64,
-    /// The bytes of the device without any data.
+    /// The memory of the empty device in bytes.
     pub(super) empty: u64,
-    /// The bytes of the dictionary.
+    /// The size of the dictionary in bytes.
     pub(super) dictionary: usize,
-    /// The processor time, in seconds, to store all pages, to read all in order, and to read one
-    /// page of each cluster alone.
+    /// Seconds of processor time: to store all pages, to read all pages in order, and to read one
+    /// page of each cluster.
     pub(super) store: f64,
     pub(super) read: f64,
     pub(super) read_one: f64,
 }
 
 impl Trial {
-    /// Tries a candidate with the whole sample, or with the clusters that did not train the
-    /// dictionary.
+    /// Tries a candidate. Without a dictionary, stores the whole sample. With a dictionary, stores
+    /// only clusters that did not train the dictionary.
     pub(super) fn new(
         candidate: &Candidate,
         dictionary: Option<&Dictionary>,
@@ -58,8 +57,8 @@ impl Trial {
         Ok(trial)
     }
 
-    /// Stores the clusters block by block. The difference of the device's total before and after a
-    /// block is the length of its object.
+    /// Stores the clusters block by block. Each write grows `compr_data_size` by the length of the
+    /// block's object.
     fn store(
         &mut self,
         device: &Device,
@@ -77,7 +76,7 @@ impl Trial {
             interrupt.check()?;
             let first = before;
             let whole = cluster.len() / block * block;
-            // The rest, which is shorter than a block, is stored page by page.
+            // The end of a cluster, shorter than a block, is stored page by page.
             let (blocks, rest) = cluster.split_at(whole);
             let pieces = blocks.chunks(block).chain(rest.chunks(PAGE_SIZE));
             let mut at = (nth * CLUSTER) as u64;
@@ -103,7 +102,8 @@ impl Trial {
         Ok(())
     }
 
-    /// Reads all clusters in order, then one page of each, and compares the data with the sample.
+    /// Reads all clusters in order, then one page of each cluster, and compares the data with the
+    /// sample.
     fn read(
         &mut self,
         device: &Device,
@@ -120,7 +120,7 @@ impl Trial {
         }
         self.read = watch.seconds();
         let mut watch = Stopwatch::new(Clock::ThreadCpu);
-        // The pages are far apart, so that no read finds its block already decompressed.
+        // Each read is in another cluster, so no read finds its block already decompressed.
         for (nth, cluster) in clusters.iter().enumerate() {
             let page = nth * 7 % (cluster.len() / PAGE_SIZE) * PAGE_SIZE;
             let back = &mut back[..PAGE_SIZE];
@@ -137,8 +137,7 @@ fn same(back: &[u8], stored: &[u8]) -> Result<(), Error> {
     (back == stored).then_some(()).ok_or_else(|| failed(other))
 }
 
-/// Returns a device for one thread without background work, so that the measured time contains only
-/// requests.
+/// Returns a device for one thread, without background work that the measured time would include.
 fn device(
     candidate: &Candidate,
     dictionary: Option<&Dictionary>,

@@ -1,5 +1,5 @@
-//! Cold data in `uzram fill`: idle pages are written back to one file, and the whole device is
-//! saved to another.
+//! Cold data in `uzram fill`: writes idle pages back to the backing store, and saves the device to
+//! a file.
 
 use crate::backing::{backing_failed, backing_store};
 use crate::error::Error;
@@ -28,22 +28,21 @@ pub(crate) struct ColdArgs {
     idle_after: Option<u32>,
 }
 
-/// The results of the operations on cold data.
+/// The results of the write-back and the save.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub(crate) struct ColdReport {
-    /// The number of pages that were written back.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) written_back_pages: Option<u64>,
-    /// The bytes of the backing store that the written pages use.
+    /// The bytes of the backing store in use.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) backing_bytes: Option<u64>,
-    /// The bytes of the saved file.
+    /// The size of the saved file in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) saved_bytes: Option<u64>,
 }
 
 impl ColdArgs {
-    /// Sets up a backing store for `bytes` bytes before the device is created.
+    /// Sets up a backing store for a device of `bytes` bytes. Called before the device is created.
     pub(crate) fn prepare(&self, zram: &Zram, bytes: u64) -> Result<(), Error> {
         let Some(path) = &self.backing else { return Ok(()) };
         let store = backing_store(path, bytes)?;
@@ -55,7 +54,7 @@ impl ColdArgs {
         Ok(())
     }
 
-    /// Writes back the idle pages after everything is stored.
+    /// Writes back the idle pages. Called after everything is stored.
     pub(crate) fn write_back(
         &self,
         device: &Device,
@@ -98,7 +97,7 @@ impl ColdArgs {
     }
 }
 
-/// Executes a job, and cancels it on an interrupt.
+/// Executes a job on the device, and cancels the job on an interrupt.
 fn unless_interrupted<T>(
     device: &Device,
     interrupt: &Interrupt,
@@ -113,9 +112,10 @@ fn unless_interrupted<T>(
                 }
             }
         };
-        // If the thread can't be started, a second interrupt still ends the process.
+        // If the thread can't be started, an interrupt does not cancel the job, but a second
+        // interrupt ends the process.
         let _ = thread::Builder::new().spawn_scoped(scope, watch);
-        // The thread ends with the job, even if the job panics.
+        // Dropping `_over` ends the thread, even if the job panics.
         let _over = over;
         job()
     });

@@ -1,4 +1,4 @@
-//! The results of `uzram fill`, converted for its report.
+//! Converts the results of `uzram fill` to its report.
 
 use super::cold_options::ColdReport;
 use super::report::{Rates, Report};
@@ -9,7 +9,7 @@ use measure::memory::ProcessMemory;
 use measure::pages::{FilePlan, SkipReason, SkippedFiles};
 use zram::{Config, MmStat};
 
-/// The state after everything is stored.
+/// The results after everything is stored.
 pub(super) struct Filled {
     pub(super) before: ProcessMemory,
     pub(super) after: ProcessMemory,
@@ -17,16 +17,15 @@ pub(super) struct Filled {
     pub(super) mem_total: u64,
     pub(super) classes: Option<String>,
     pub(super) shown: Vec<(&'static str, String)>,
-    /// The error that stopped the first phase early, and the limit of all memory if this limit
-    /// caused the error.
+    /// The error of the full device, which ended the first phase early. The number is the limit of
+    /// all memory if the device reached that limit.
     pub(super) full: Option<(zsmalloc::Error, Option<u64>)>,
     pub(super) cold: ColdReport,
-    /// The error if cold data could not be written back or saved completely.
+    /// The error of an incomplete write-back or save.
     pub(super) fault: Option<Error>,
     pub(super) totals: Vec<Totals>,
 }
 
-/// Returns the report, and an error if the run was not fully successful.
 pub(super) fn report(
     settings: &Config,
     plan: &FilePlan,

@@ -1,4 +1,5 @@
-//! The state that the threads of a job share: the batches, and the reason to stop.
+//! The state that the threads of `uzram fill` share: the batches, and the error that stops all
+//! threads.
 
 use super::page_checksums::PageChecksums;
 use super::try_slice::many;
@@ -12,21 +13,19 @@ use std::sync::atomic::{AtomicU16, AtomicU32, Ordering::Relaxed};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use zram::Open;
 
-/// The state that all workers share.
 pub(crate) struct FillJob<'a> {
     pub(crate) source: PageReader<'a>,
     pub(crate) interrupt: &'a Interrupt,
-    /// The device, set after the workers have been created.
+    /// The device, which is created after the workers.
     pub(crate) device: OnceLock<Open>,
-    /// The number of pages at the start of each batch that were processed.
+    /// For each batch, the number of its first pages that are stored.
     stored: Box<[AtomicU16]>,
     next_batch: AtomicU32,
     failure: Mutex<Option<Error>>,
-    /// The checksums of the stored pages.
     pub(crate) checksums: PageChecksums,
 }
 
-/// A phase, and the progress of all threads in it.
+/// A phase, and the progress of all its threads.
 pub(crate) type Phase = (Purpose, Progress);
 
 impl<'a> FillJob<'a> {
@@ -51,7 +50,7 @@ impl<'a> FillJob<'a> {
         self.stored.len()
     }
 
-    /// Returns the pages of the next batch of this phase.
+    /// Returns the pages of the next batch, or `None` if no batch is left or an interrupt arrived.
     pub(crate) fn take_batch(&self) -> Option<Range<u32>> {
         if self.interrupt.is_set() {
             return None;
@@ -65,7 +64,7 @@ impl<'a> FillJob<'a> {
         Some(start..end)
     }
 
-    /// Records that the first `pages` pages of the batch have been processed.
+    /// Records that the first `pages` pages of the batch are stored.
     pub(crate) fn set_stored(&self, batch: &Range<u32>, pages: usize) {
         debug_assert!(pages <= batch.len());
         self.stored[(batch.start / BATCH_PAGES) as usize].store(pages as u16, Relaxed);
@@ -82,7 +81,7 @@ impl<'a> FillJob<'a> {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Stops all workers by leaving no batch to take. Only the first error is kept.
+    /// Stops all workers: no batch is left for them. Only the first error is kept.
     pub(crate) fn fail(&self, error: Error) {
         self.next_batch.store(self.stored.len() as u32, Relaxed);
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);

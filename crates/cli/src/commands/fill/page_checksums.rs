@@ -1,9 +1,8 @@
-//! A checksum of each page as it was stored, so that an undetected change of a file is not
-//! attributed to the device.
+//! Checksums of the stored pages, which distinguish a changed file from a fault of the device.
 //!
-//! Pages that are read back are compared with the file byte for byte. But files that are written
-//! through a mapping, and files of /proc and /sys, may change without a change of their time or
-//! size. Then the checksum shows whether the file or the device changed the data.
+//! Each page that is read back is compared with the file byte for byte. If the two differ, the
+//! page's checksum shows whether the file or the device changed the data. A file may change while
+//! its time and size do not, for example through a mapping, or in /proc.
 
 use super::try_slice::many;
 use crate::error::Error;
@@ -13,7 +12,6 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 /// The size of a page's checksum in bytes.
 pub(crate) const CHECKSUM_BYTES: usize = size_of::<AtomicU32>();
 
-/// The checksums of all pages.
 #[derive(Debug)]
 pub(crate) struct PageChecksums(Box<[AtomicU32]>);
 
@@ -23,14 +21,14 @@ impl PageChecksums {
         Ok(PageChecksums(many(pages as usize, || AtomicU32::new(1))?))
     }
 
-    /// Records the checksums of whole pages, the first of which is page `first`.
+    /// Records the checksums of the pages in `data`, beginning with page `first`.
     pub(crate) fn set(&self, first: u32, data: &[u8]) {
         for (sum, page) in self.0[first as usize..].iter().zip(data.chunks(PAGE_SIZE)) {
             sum.store(crc32fast::hash(page), Relaxed);
         }
     }
 
-    /// Returns true if `data` has the checksum that was recorded for page `page`.
+    /// Returns true if `data` has the recorded checksum of page `page`.
     pub(crate) fn is_stored(&self, page: u32, data: &[u8]) -> bool {
         self.0[page as usize].load(Relaxed) == crc32fast::hash(data)
     }

@@ -7,40 +7,39 @@ use crate::values::name_of;
 use serde::{Serialize, Serializer};
 use zram::Compaction;
 
-/// All figures. Sizes are in bytes; unknown values are null.
+/// All figures of a run. Sizes are in bytes. Unknown values are null.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Report {
     pub(crate) algorithm: &'static str,
     pub(crate) level: i32,
     pub(crate) threads: usize,
-    /// The size of a block in bytes.
     pub(crate) block_size: usize,
     #[serde(flatten)]
     pub(crate) geometry: GeometryNames,
     #[serde(serialize_with = "compaction")]
     pub(crate) compaction: Compaction,
-    /// The number of regular files that were found, up to the input limit.
+    /// The number of regular files within the input limit.
     pub(crate) files: u64,
-    /// The number of pages that are stored.
+    /// The number of stored pages.
     pub(crate) pages: u64,
-    /// The number of pages that the plan contains.
+    /// The number of pages in the plan.
     pub(crate) pages_planned: u64,
     /// The number of pages that were read back and compared.
     pub(crate) pages_compared: u64,
     pub(crate) orig_data_size: u64,
     pub(crate) compr_data_size: u64,
-    /// C: the sum of min(size, length from the raw codec) over all stored pages or blocks that are
-    /// not same-filled.
+    /// C: the sum of min(size, length from the raw codec) over the stored blocks that are not
+    /// same-filled.
     pub(crate) codec_size: u64,
-    /// The bytes of the pool's pages, as the kernel counts them.
+    /// The bytes of the pool's pages, as in the kernel's mm_stat.
     pub(crate) mem_used_total: u64,
     /// All memory of the device, in bytes.
     pub(crate) mem_total: u64,
     /// The memory limit; 0 means none.
     pub(crate) mem_limit: u64,
-    /// The process's resident size after everything is stored.
+    /// The resident size of this process after everything is stored.
     pub(crate) rss_bytes: Option<u64>,
-    /// The growth of resident and swapped memory since before the device was created.
+    /// The growth of this process's resident and swapped memory since the device was created.
     pub(crate) rss_growth_bytes: Option<i64>,
     pub(crate) page_table_bytes: Option<u64>,
     /// orig_data_size / mem_used_total
@@ -53,11 +52,11 @@ pub(crate) struct Report {
     pub(crate) huge_pages: u64,
     #[serde(flatten)]
     pub(crate) rates: Rates,
-    /// The number of pages whose data read back differ from the file's.
+    /// The number of pages that the device did not return as stored.
     pub(crate) mismatches: u64,
-    /// The number of files and directories that can't be read.
+    /// The number of files and directories that could not be read.
     pub(crate) skipped_files: u64,
-    /// The number of files that changed during the run and were not compared.
+    /// The number of files that were left out because they changed during the run.
     pub(crate) changed_files: u64,
     #[serde(flatten)]
     pub(crate) cold: ColdReport,
@@ -66,7 +65,7 @@ pub(crate) struct Report {
     /// The kernel's table of size classes, if requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) classes: Option<String>,
-    /// The requested attributes, by name.
+    /// The values of the attributes that `--show` requests, by name.
     #[serde(
         rename = "attributes",
         skip_serializing_if = "Vec::is_empty",
@@ -75,14 +74,14 @@ pub(crate) struct Report {
     pub(crate) shown: Vec<(&'static str, String)>,
 }
 
-/// The throughput in 10^6 bytes per second, of all threads together.
+/// The throughput of all threads together, in 10^6 bytes per second.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub(crate) struct Rates {
     pub(crate) write_mb_s: f64,
     pub(crate) read_mb_s: f64,
     pub(crate) codec_compress_mb_s: f64,
     pub(crate) codec_decompress_mb_s: f64,
-    /// The device's rate relative to the codec's, for requests without same-filled pages.
+    /// The device's rate divided by the raw codec's rate, for requests without same-filled pages.
     pub(crate) write_over_codec: Option<f64>,
     pub(crate) read_over_codec: Option<f64>,
 }
@@ -97,7 +96,6 @@ fn compaction<S: Serializer>(mode: &Compaction, serializer: S) -> Result<S::Ok, 
 
 #[cfg(test)]
 impl Report {
-    /// Returns a report for tests.
     pub(crate) fn example() -> Self {
         Report {
             algorithm: "lz4",
@@ -142,7 +140,7 @@ mod tests {
     use crate::text::json;
     use serde_json::Value;
 
-    /// The keys on which other programs rely.
+    /// The JSON keys on which other programs rely.
     const KEYS: [&str; 14] = [
         "orig_data_size",
         "compr_data_size",

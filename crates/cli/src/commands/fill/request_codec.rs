@@ -1,5 +1,5 @@
-//! Compresses the pages and blocks of a request with the raw codec and without storing them, for
-//! comparison with the device.
+//! Compresses a request with the raw codec, without storing the result. The times and lengths are
+//! compared with the device's.
 
 use crate::commands::packed::PackedBlocks;
 use crate::commands::policy::{COMPRESSED_MAX, REQUEST_PAGES};
@@ -11,7 +11,7 @@ use zram::Config;
 
 /// The codec with the device's settings.
 pub(crate) struct Codecs {
-    /// The codec for single pages, then the codec for blocks if a block has several pages.
+    /// The codec for single pages. If a block has several pages, the codec for blocks follows.
     prepared: Vec<Box<dyn Prepared>>,
     /// The number of pages in a block.
     pages: usize,
@@ -26,13 +26,13 @@ impl Codecs {
         Ok(Codecs { prepared, pages: settings.block / PAGE_SIZE })
     }
 
-    /// Returns the bytes of a thread's contexts.
+    /// Returns the bytes of the codec's contexts in one thread.
     pub(crate) fn stream_bytes(&self) -> usize {
         self.prepared.iter().map(|prepared| prepared.stream_bytes()).sum()
     }
 }
 
-/// The streams and their buffers.
+/// The raw codec of a thread: its streams and buffers.
 pub(crate) struct RequestCodec {
     /// The streams of `Codecs::prepared`.
     streams: Vec<Box<dyn Stream>>,
@@ -43,19 +43,19 @@ pub(crate) struct RequestCodec {
 /// The raw codec's figures for the pages of a request.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RawFigures {
-    /// min(size, compressed length) of each page or block, at the index of its first page; 0 if it
-    /// is same-filled.
+    /// min(size, compressed length) of each block or single page, at the index of its first page. A
+    /// same-filled block or page has 0.
     pub(crate) lens: [usize; REQUEST_PAGES],
-    /// The bytes that were compressed and decompressed: all except same-filled pages or blocks.
+    /// The bytes that the codec compressed: all except same-filled blocks and pages.
     pub(crate) bytes: usize,
-    /// True if a page of the request is same-filled, which takes the device less time.
+    /// True if a page of the request is same-filled. The device stores such a page in less time
+    /// than the codec compresses it.
     pub(crate) has_same: bool,
     pub(crate) compress_time: Duration,
     pub(crate) decompress_time: Duration,
 }
 
 impl RequestCodec {
-    /// Allocates and touches all memory that the codec needs.
     pub(crate) fn new(codecs: &Codecs) -> Result<Self, zcomp::Error> {
         let streams = codecs.prepared.iter().map(|prepared| prepared.stream());
         let packed = PackedBlocks::new(COMPRESSED_MAX * REQUEST_PAGES * PAGE_SIZE, REQUEST_PAGES);
@@ -63,8 +63,9 @@ impl RequestCodec {
         Ok(RequestCodec { streams, pages: codecs.pages, packed })
     }
 
-    /// Returns the page ranges of the blocks and single pages of a request that are not
-    /// same-filled. The request begins `first` pages after the start of a block.
+    /// Divides a request into whole blocks and single pages, and returns their page ranges.
+    /// Same-filled blocks and pages are left out. The request begins `first` pages after the start
+    /// of a block.
     fn pieces(&self, first: usize, data: &[u8]) -> Vec<Range<usize>> {
         let count = data.len() / PAGE_SIZE;
         let mut pieces = Vec::with_capacity(count);
@@ -80,8 +81,8 @@ impl RequestCodec {
         pieces
     }
 
-    /// Compresses the pages of `data`, each whole block as one, then decompresses them into `back`,
-    /// and measures both times. The first page is `first` pages after the start of a block.
+    /// Compresses `data`, each whole block as one, and decompresses the result into `back`.
+    /// Measures both times. `data` begins `first` pages after the start of a block.
     pub(crate) fn run(
         &mut self,
         first: usize,
@@ -118,7 +119,7 @@ impl RequestCodec {
     }
 }
 
-/// Returns the range of bytes that `pages` occupies.
+/// Returns the byte range of `pages`.
 pub(super) fn bytes_of(pages: &Range<usize>) -> Range<usize> {
     pages.start * PAGE_SIZE..pages.end * PAGE_SIZE
 }

@@ -1,4 +1,4 @@
-//! The results of `uzram fill`, as a table for people.
+//! Prints the results of `uzram fill` as a table for people.
 
 use super::args::COMPACTION;
 use super::report::Report;
@@ -9,7 +9,6 @@ use std::fmt::Display;
 /// The text for unknown values.
 const UNKNOWN: &str = "-";
 
-/// Returns the whole text, in lines.
 pub(crate) fn render(report: &Report) -> String {
     let mut text = [head, sizes, shares, speed, checks, cold].map(|part| part(report)).concat();
     text += &format!("\nmm_stat {}\n", report.mm_stat);

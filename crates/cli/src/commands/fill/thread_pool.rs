@@ -1,7 +1,7 @@
-//! Threads that execute the phases of a job together.
+//! Threads that execute the phases of `uzram fill` together.
 //!
-//! They are started before memory is measured, and wait between the phases, so that a later growth
-//! of the process's memory is caused by the device.
+//! The threads start before memory is measured, and wait between the phases. So only the device
+//! causes later growth of the process's memory.
 
 use super::job::{FillJob, Phase};
 use super::totals::Totals;
@@ -10,8 +10,8 @@ use crate::error::Error;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::{Builder, Scope, ScopedJoinHandle};
 
-/// The threads of a job, which end when this value is dropped. A thread receives each phase,
-/// followed by `None`, which it receives after it has executed the phase.
+/// The threads, which end when this value is dropped. For each phase, a thread receives the phase
+/// and then `None`. The thread receives `None` after it has executed the phase.
 pub(crate) struct ThreadPool<'scope>(
     Vec<(SyncSender<Option<Phase>>, ScopedJoinHandle<'scope, Totals>)>,
 );
@@ -24,8 +24,7 @@ impl<'scope> ThreadPool<'scope> {
         job: &'env FillJob<'env>,
     ) -> Result<Self, Error> {
         let threads = workers.into_iter().enumerate().map(|(nth, mut worker)| {
-            // The channel has no buffer, so that a send returns only when the thread receives the
-            // message.
+            // The channel has no buffer, so a send returns when the thread receives the message.
             let (phases, inbox) = sync_channel::<Option<Phase>>(0);
             let work = move || {
                 inbox.iter().flatten().for_each(|phase| worker.work_phase(job, phase));
@@ -43,7 +42,7 @@ impl<'scope> ThreadPool<'scope> {
         Ok(ThreadPool(threads.collect::<Result<_, Error>>()?))
     }
 
-    /// Executes one phase on all threads and waits for them.
+    /// Executes a phase on all threads, and waits until each thread has executed it.
     pub(crate) fn run(&self, phase: &Phase) -> Result<(), Error> {
         for message in [Some(phase), None] {
             let send = |(phases, _): &(SyncSender<_>, _)| phases.send(message.cloned());
@@ -53,7 +52,7 @@ impl<'scope> ThreadPool<'scope> {
         Ok(())
     }
 
-    /// Ends the threads and returns the totals of each.
+    /// Ends the threads, and returns the totals of each thread.
     pub(crate) fn finish(self) -> Result<Vec<Totals>, Error> {
         let (phases, threads): (Vec<_>, Vec<_>) = self.0.into_iter().unzip();
         drop(phases);

@@ -1,4 +1,4 @@
-//! The counts and times of a worker.
+//! The counts and the times of one thread of `uzram fill`.
 
 use super::request_codec::RawFigures;
 use measure::page::{PAGE_SIZE, same_filled};
@@ -26,8 +26,7 @@ impl Meter {
     }
 }
 
-/// The measured times. The device and the raw codec process the same pages in turn, 64 KiB at a
-/// time.
+/// The measured times. The device and the raw codec process the same 64 KiB, one after the other.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Meters {
     pub(crate) write: Meter,
@@ -39,23 +38,24 @@ pub(crate) struct Meters {
 /// The figures of one worker.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Totals {
-    /// The times for all pages; the codec's times exclude same-filled pages.
+    /// The times for all pages. The codec skips same-filled blocks and pages.
     pub(crate) all: Meters,
-    /// The times for requests without a same-filled page. For these the device and the codec do the
-    /// same work.
+    /// The times for requests without a same-filled page. The device and the codec compress the
+    /// same data in these requests.
     pub(crate) alike: Meters,
-    /// C: the sum of min(size, length from the raw codec) over all stored pages or blocks that are
-    /// not same-filled.
+    /// C: the sum of min(size, length from the raw codec) over the stored blocks that are not
+    /// same-filled.
     pub(crate) codec_bytes: u64,
     pub(crate) pages_stored: u64,
     pub(crate) pages_compared: u64,
     pub(crate) mismatches: u64,
-    /// A file whose data were not read back as stored.
+    /// A file of which the device did not return the stored data.
     pub(crate) mismatch: Option<FileIndex>,
 }
 
 impl Totals {
-    /// Adds a stored request of `bytes` bytes, and the raw codec's figures for the same pages.
+    /// Adds a request of `bytes` bytes that the device stored in `time`, and the raw codec's
+    /// figures for the same pages.
     pub(crate) fn count_stored(&mut self, figures: &RawFigures, bytes: usize, time: Duration) {
         let is_alike = !figures.has_same;
         for meters in
@@ -67,7 +67,7 @@ impl Totals {
         }
     }
 
-    /// Adds a request that was read back for comparison with `data`.
+    /// Adds a request that the device read back in `time`. `data` are the stored pages.
     pub(crate) fn count_compared(&mut self, data: &[u8], time: Duration) {
         self.pages_compared += (data.len() / PAGE_SIZE) as u64;
         self.all.read.add(data.len(), time);
@@ -77,7 +77,8 @@ impl Totals {
     }
 }
 
-/// Returns the throughput of all workers: the sum of their rates, each for the worker's own time.
+/// Returns the throughput of all workers: the sum of their rates. The rate of a worker is measured
+/// in that worker's own time.
 pub(crate) fn mb_s(totals: &[Totals], meter: impl Fn(&Totals) -> Meter) -> f64 {
     totals.iter().map(|thread| meter(thread).mb_s()).sum()
 }

@@ -1,4 +1,4 @@
-//! Allocates slices, and reports an error if the memory is not available.
+//! Allocates slices, and returns an error if the memory is not available.
 
 use crate::error::Error;
 

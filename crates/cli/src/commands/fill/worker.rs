@@ -1,8 +1,9 @@
-//! The work of one thread: batches of pages are written to the device and read back for comparison.
+//! The work of one thread: writes batches of pages to the device, and reads them back for
+//! comparison.
 //!
-//! A batch is first read from the files. Then each request is timed on the device, and in the first
-//! phase also on the raw codec; the device and the codec take turns at being first. Only the time
-//! that the device and the codec take is counted.
+//! A thread reads a batch from the files, and then times each request on the device. In the first
+//! phase, the thread also times the raw codec on the same pages. The codec is first in every second
+//! request. The time to read files is not counted.
 
 use super::job::{FillJob, Phase};
 use super::request_codec::{Codecs, RequestCodec, bytes_of};
@@ -15,11 +16,11 @@ use std::ops::Range;
 use std::time::{Duration, Instant};
 use zram::Device;
 
-/// The bytes of a worker's buffers, not counting the codec's buffers.
+/// The bytes of a worker's buffers without the codec's buffers.
 pub(crate) const WORKER_BYTES: usize =
     (BATCH_PAGES as usize + (1 + COMPRESSED_MAX) * REQUEST_PAGES) * PAGE_SIZE;
 
-/// The reason why a file is left out although its pages read back as they were stored.
+/// The reason to leave out a file whose pages were read back as stored.
 const UNSEEN: &str = "it changed while it was read, though its time and size did not";
 
 /// The buffers and figures of a thread.
@@ -29,13 +30,12 @@ pub(crate) struct Worker {
     data: Box<[u8]>,
     /// A request as read back from the device.
     back: Box<[u8]>,
-    /// True if the codec processed the last request before the device did; the two alternate.
+    /// True if the codec processed the previous request before the device did.
     codec_first: bool,
     pub(crate) totals: Totals,
 }
 
 impl Worker {
-    /// Allocates and touches all memory that the worker needs.
     pub(crate) fn new(codecs: &Codecs) -> Result<Self, zcomp::Error> {
         Ok(Worker {
             raw: RequestCodec::new(codecs)?,
@@ -46,7 +46,6 @@ impl Worker {
         })
     }
 
-    /// Processes batches of a phase until none is left.
     pub(crate) fn work_phase(&mut self, job: &FillJob<'_>, (purpose, progress): Phase) {
         let Some(device) = job.device.get() else { return };
         let mut runs = Vec::with_capacity(BATCH_PAGES as usize);
@@ -63,7 +62,6 @@ impl Worker {
         }
     }
 
-    /// Writes the runs of a batch.
     fn store(
         &mut self,
         job: &FillJob<'_>,
@@ -88,8 +86,8 @@ impl Worker {
     }
 
     /// Writes a request, and compresses the same pages with the raw codec before or after it.
-    /// Returns the number of stored pages, which is less than the request's only if there is also
-    /// an error.
+    /// Returns the number of stored pages. If this number is less than the request's pages, the
+    /// error explains why.
     fn store_request(
         &mut self,
         device: &Device,
@@ -126,7 +124,7 @@ impl Worker {
         (stored, written.map_err(Error::from))
     }
 
-    /// Reads back the runs of a batch as far as they were stored, and compares them.
+    /// Reads back the stored pages of a batch, and compares them with the files.
     fn compare(
         &mut self,
         job: &FillJob<'_>,
@@ -161,13 +159,13 @@ impl Worker {
     }
 }
 
-/// Returns the offset on the device of a page of a batch.
+/// Returns the offset on the device of page `page` in the batch that begins with page `first`.
 fn offset_of(first: u32, page: usize) -> u64 {
     (u64::from(first) + page as u64) * PAGE_SIZE as u64
 }
 
-/// Returns the runs, cut at multiples of the request's length. These multiples are also boundaries
-/// of blocks, whatever their size, and of batches.
+/// Cuts the runs at multiples of the request's length. Each multiple is also a boundary of blocks,
+/// whatever the block size.
 fn requests(runs: &[Range<usize>]) -> impl Iterator<Item = Range<usize>> + '_ {
     runs.iter().flat_map(|run| {
         let mut at = run.start;
@@ -179,13 +177,13 @@ fn requests(runs: &[Range<usize>]) -> impl Iterator<Item = Range<usize>> + '_ {
     })
 }
 
-/// Returns the pages in which two pieces of data differ.
+/// Returns the numbers of the pages in which `one` and `other` differ.
 fn differences(one: &[u8], other: &[u8]) -> impl Iterator<Item = usize> {
     let pairs = one.chunks_exact(PAGE_SIZE).zip(other.chunks_exact(PAGE_SIZE)).enumerate();
     pairs.filter(|(_, (one, other))| one != other).map(|(nth, _)| nth)
 }
 
-/// Returns the result of a call, and the time that it took.
+/// Returns the result of `call`, and its duration.
 fn timed<T>(call: impl FnOnce() -> T) -> (T, Duration) {
     let start = Instant::now();
     let result = call();
@@ -201,8 +199,8 @@ mod tests {
     use std::fs::{self, File};
     use zram::Zram;
 
-    /// Stores files a and b of 600 and 3 pages, calls `change`, and compares the stored pages with
-    /// the files.
+    /// Stores the files a (600 pages) and b (3 pages), calls `change`, and compares the stored
+    /// pages with the files.
     fn stored_and(change: impl FnOnce(&Device, &std::path::Path)) -> (Totals, Vec<String>) {
         let dir = tempfile::tempdir().unwrap();
         let numbers = |from: u32, count: u32| (from..from + count).flat_map(u32::to_le_bytes);

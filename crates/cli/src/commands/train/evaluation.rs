@@ -1,4 +1,4 @@
-//! The benefit of a dictionary for blocks that did not train it.
+//! The benefit of a dictionary, measured on the held-out blocks.
 
 use super::samples::Samples;
 use crate::commands::analyze::forecast::stored;
@@ -12,29 +12,29 @@ use serde::Serialize;
 use zcomp::{Codec, Dictionary, Params, Stream};
 use zram::{Config, Device};
 
-/// A codec at its default level, with the dictionary and without.
+/// The figures of a codec at its default level, with the dictionary and without a dictionary.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Evaluation {
     pub(crate) algorithm: &'static str,
     pub(crate) level: i32,
     pub(crate) without: Figures,
     pub(crate) with: Figures,
-    /// The bytes of memory that the dictionary adds to a device with a stream for each processor:
-    /// its content, its digests, and the larger contexts of the streams.
+    /// The bytes of memory that the dictionary adds to a device with a stream for each processor.
+    /// These bytes are the dictionary's content and digests, and the growth of the streams'
+    /// contexts.
     pub(crate) dictionary_memory: u64,
-    /// The smallest amount of similar data, in bytes, for which a device uses less memory with the
-    /// dictionary. `None` if there is no such amount.
+    /// From this amount of similar data, in bytes, a device uses less memory with the dictionary.
+    /// `None` if no amount suffices.
     pub(crate) pays_from: Option<u64>,
 }
 
-/// The size of the compressed blocks, and the speed. Rates are in 10^6 bytes per second of
-/// processor time.
+/// The size of the compressed blocks, and the rates in 10^6 bytes per second of processor time.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct Figures {
-    /// The sum over the blocks of min(block size, compressed length), in bytes.
+    /// The sum of min(block size, compressed length) over the held-out blocks, in bytes.
     pub(crate) stored: u64,
     pub(crate) ratio: f64,
-    /// All memory of a device that holds all the files, and all memory of an empty device.
+    /// The memory of a device that holds all the files, and of an empty device, in bytes.
     pub(crate) memory: u64,
     pub(crate) memory_empty: u64,
     pub(crate) compress_mb_s: f64,
@@ -52,7 +52,6 @@ impl Evaluation {
     }
 }
 
-/// Tries the dictionary with every codec.
 pub(crate) fn run(
     dictionary: &Dictionary,
     samples: &Samples,
@@ -78,7 +77,7 @@ pub(crate) fn run(
     Ok(tried)
 }
 
-/// The run of a codec over the blocks that were held out.
+/// The run of a codec over the held-out blocks.
 struct CodecRun<'a> {
     codec: &'static dyn Codec,
     params: Params,
@@ -92,9 +91,8 @@ struct CodecRun<'a> {
 }
 
 impl<'a> CodecRun<'a> {
-    /// Allocates and touches all memory that the run needs.
     fn new(codec: &'static dyn Codec, params: Params, samples: &'a Samples) -> Result<Self, Error> {
-        // Very few blocks get longer by compression.
+        // Compression makes very few blocks longer.
         let room =
             samples.held_out.len() + samples.held_out.len() / 64 + COMPRESSED_MAX * samples.block;
         Ok(CodecRun {
@@ -109,13 +107,12 @@ impl<'a> CodecRun<'a> {
         })
     }
 
-    /// Compresses and decompresses all blocks, and compares them.
+    /// Compresses and decompresses all held-out blocks, and compares the results with the blocks.
     fn pass(&mut self) -> Result<(), Error> {
         let Samples { block, held_out, .. } = self.samples;
         let (packed, stream) = (&mut self.packed, &mut *self.stream);
         packed.clear();
-        // Measures processor time, because other load on the machine affects it less than wall
-        // clock time.
+        // Other load on the machine affects processor time less than wall clock time.
         let mut watch = Stopwatch::new(Clock::ThreadCpu);
         watch.time(|| held_out.chunks(*block).try_for_each(|src| packed.push(stream, src)))?;
         self.compressing.push(watch.seconds());
@@ -140,8 +137,8 @@ impl<'a> CodecRun<'a> {
         let (block, algorithm, params) = (*block, self.codec, self.params);
         let config = Config { block, algorithm, params, ..Config::new(*bytes_of_all)? };
         let memory_empty = Device::new(config)?.mem_total();
-        // `sampled` is the share of the blocks read that are not same-filled. `scale` is the number
-        // of blocks in all files that each held-out block represents.
+        // `sampled` is the share of blocks that are not same-filled. Each held-out block represents
+        // `scale` blocks of the files.
         let sampled = (training.len() + held_out.len()) as f64 / (*taken as usize * block) as f64;
         let scale = *bytes_of_all as f64 * sampled / held_out.len() as f64;
         let (pages, headers) = stored(block, lens.map(|len| (len, scale)));

@@ -1,4 +1,5 @@
-//! Blocks of files with which a dictionary is trained, and other blocks on which it is tried.
+//! Reads blocks of files to train a dictionary, and holds out other blocks to try the dictionary
+//! on.
 
 use crate::commands::policy::{HELD_ONE_OF, SAMPLE_BYTES, SEED};
 use crate::error::Error;
@@ -8,23 +9,23 @@ use measure::Interrupt;
 use measure::page::{PAGE_SIZE, same_filled};
 use measure::pages::PageReader;
 
-/// Blocks, one after the other.
+/// The blocks that train a dictionary, and the held-out blocks. A vector holds its blocks one after
+/// the other.
 #[derive(Debug, Default)]
 pub(crate) struct Samples {
-    /// The bytes of a block.
+    /// The size of a block in bytes.
     pub(crate) block: usize,
     pub(crate) training: Vec<u8>,
-    /// The blocks that are not part of `training`.
     pub(crate) held_out: Vec<u8>,
-    /// The number of blocks that were read, including same-filled ones.
+    /// The number of blocks read, including same-filled blocks.
     pub(crate) taken: u32,
-    /// The bytes of all files.
+    /// The size of all files in bytes.
     pub(crate) bytes_of_all: u64,
 }
 
 impl Samples {
-    /// Reads blocks of `block` bytes, divided as on a device that stores the files. Same-filled
-    /// blocks are left out, because a device does not compress them.
+    /// Reads blocks of `block` bytes from the files, at the boundaries that a device's blocks would
+    /// have. Same-filled blocks are left out, because a device does not compress them.
     pub(crate) fn read(
         source: &PageReader<'_>,
         block: usize,
@@ -37,8 +38,8 @@ impl Samples {
         let bytes_of_all = u64::from(source.plan.pages()) * PAGE_SIZE as u64;
         let mut samples = Samples { block, taken, bytes_of_all, ..Samples::default() };
         let mut rng = fastrand::Rng::with_seed(SEED);
-        // `left` is the number of blocks that remain in the group; a block is held out when `left`
-        // equals `held`.
+        // `left` counts down the blocks of a group of `HELD_ONE_OF`. The block at which `left`
+        // equals `held` is held out.
         let (mut left, mut held) = (0, 0);
         let mut data = vec![0; block];
         for nth in 0..taken {
@@ -59,7 +60,7 @@ impl Samples {
         Ok(samples)
     }
 
-    /// Checks that the blocks suffice for a dictionary of `size` bytes.
+    /// Checks that enough blocks were read for a dictionary of `size` bytes.
     pub(crate) fn check(&self, size: usize) -> Result<(), String> {
         let given = (self.training.len() + self.held_out.len()) / self.block;
         let training = zcomp::samples_needed(self.block, size);
@@ -84,8 +85,7 @@ mod tests {
     #[test]
     fn blocks_are_cut_as_on_a_device_and_one_of_eight_is_held_out() {
         let dir = tempfile::tempdir().unwrap();
-        // The file has 100 pages of numbers, then 3 same-filled pages, then a page with only 5
-        // bytes.
+        // The file has 100 pages of numbers, 3 same-filled pages, and a last page of 5 bytes.
         let numbers = (0..100 * 1024u32).flat_map(u32::to_le_bytes);
         let bytes: Vec<u8> = numbers.chain([7; 3 * PAGE_SIZE]).chain([1, 2, 3, 4, 5]).collect();
         std::fs::write(dir.path().join("a"), bytes).unwrap();

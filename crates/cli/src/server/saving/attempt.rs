@@ -1,4 +1,4 @@
-//! An attempt to save the device to one location. The attempt is abandoned if it makes no progress.
+//! Tries to save the device to one location. An attempt without progress is abandoned.
 
 use crate::error::Error;
 use crate::log::log;
@@ -20,8 +20,8 @@ pub(super) struct NotSaved {
     pub(super) is_of_dir: bool,
 }
 
-/// Saves to the file at `path` on a separate thread, so that a save that hangs can be abandoned.
-/// Returns `None` if a signal cancels the save.
+/// Saves to the file at `path` on another thread, so that this thread can abandon a save that
+/// hangs. Returns `None` if a signal cancels the save.
 pub(super) fn save_to(
     device: &Arc<Open>,
     path: &Path,
@@ -36,7 +36,8 @@ pub(super) fn save_to(
         move || drop(sender.send(save_alone(&device, &path, &*is_free)))
     };
     if spawn("save", STACK, saves).is_err() {
-        // If this thread itself saves the disk, no signal can cancel the save.
+        // The other thread could not be started, so this thread saves the disk. No signal can
+        // cancel this save.
         return Some(done(save_alone(device, path, &*is_free)));
     }
     let (mut logged, mut given_up) = (Instant::now(), None);
@@ -69,7 +70,6 @@ pub(super) fn save_to(
     }
 }
 
-/// Converts the result of a save to one location.
 fn done(done: Result<Saved, zram::Error>) -> Result<Saved, NotSaved> {
     done.map_err(|error| {
         let of_dir = [Errno::NOSPC, Errno::DQUOT, Errno::IO];
@@ -78,8 +78,8 @@ fn done(done: Result<Saved, zram::Error>) -> Result<Saved, NotSaved> {
     })
 }
 
-/// Saves as soon as no other job runs; abandons a job that does not end. During the server's turn,
-/// no client can begin another job.
+/// Cancels or abandons the running job, and saves. During the server's turn, no client can begin
+/// another job.
 fn save_alone(
     device: &Open,
     path: &Path,
@@ -94,7 +94,7 @@ fn save_alone(
     }
 }
 
-/// Cancels the running job, and abandons the job if it does not end within the time `within`.
+/// Cancels the running job, and abandons the job if it runs longer than `within`.
 pub(super) fn give_up_job(device: &Open, within: Duration) {
     if !device.give_up_job(within) {
         log!(
@@ -104,7 +104,7 @@ pub(super) fn give_up_job(device: &Open, within: Duration) {
     }
 }
 
-/// The progress of the running job, and the time since which it has not changed.
+/// The progress of the running job, and the time of its last change.
 pub(super) struct Watch {
     reached: Option<JobStat>,
     since: Instant,
@@ -115,7 +115,7 @@ impl Watch {
         Watch { reached: device.job(), since: Instant::now() }
     }
 
-    /// Returns whether the job has made no progress for too long.
+    /// Returns whether the job has made no progress for `STUCK_AFTER`.
     pub(super) fn is_stuck(&mut self, device: &Open) -> bool {
         let now = device.job();
         if now != self.reached {
@@ -125,8 +125,7 @@ impl Watch {
     }
 }
 
-/// Logs the progress of the job, and extends systemd's timeout, each time that LOGGED_EVERY has
-/// passed.
+/// Logs the progress of the job and extends systemd's timeout, at most once per LOGGED_EVERY.
 pub(super) fn log_progress(device: &Open, logged: &mut Instant) {
     if logged.elapsed() < LOGGED_EVERY {
         return;
@@ -142,9 +141,9 @@ pub(super) fn log_progress(device: &Open, logged: &mut Instant) {
     }
 }
 
-/// Asks systemd to wait `by` longer before it ends the server by force.
+/// Asks systemd to wait for `by` before it kills the server.
 pub(super) fn extend_timeout(by: Duration) {
     let patience = u32::try_from(by.as_micros()).unwrap_or(u32::MAX);
-    // The call fails only if no service manager waits.
+    // The call fails if no service manager waits, which is no error.
     let _ = sd_notify::notify(&[sd_notify::NotifyState::ExtendTimeoutUsec(patience)]);
 }

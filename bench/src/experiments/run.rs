@@ -11,6 +11,7 @@ mod overhead;
 mod place;
 mod programs;
 mod side;
+mod start;
 mod watch;
 
 use std::collections::BTreeSet;
@@ -59,7 +60,7 @@ impl Scale {
 
 /// Returns the names of the programs that a request may contain, each once.
 pub fn names() -> BTreeSet<&'static str> {
-    jobs::names().chain(programs::names()).collect()
+    jobs::names().chain(programs::names()).chain([start::START]).collect()
 }
 
 /// Runs the experiments one after the other.

@@ -49,6 +49,19 @@ pub(super) fn names() -> impl Iterator<Item = &'static str> {
     programs().map(|program| program.name)
 }
 
+fn write_files(place: &Place) -> Result<(), Error> {
+    FILES.into_iter().try_for_each(|(name, text)| place.file(name, text).map(drop))
+}
+
+/// Creates the inputs of the program `name`. Returns the reason if they can't be created.
+pub(super) fn prepared(name: &str, place: &Place) -> Result<Result<Prepared, String>, Error> {
+    write_files(place)?;
+    let Some(program) = programs().find(|program| program.name == name) else {
+        unreachable!("the table has {name}")
+    };
+    Ok(program.prepared(place))
+}
+
 /// The number of programs with each result.
 #[derive(Debug, Default)]
 struct Counts {
@@ -61,9 +74,7 @@ struct Counts {
 /// Runs each program natively, and then at a limit of half of its memory.
 pub fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
     let place = Place::new(Scale::of(request))?;
-    for (name, text) in FILES {
-        place.file(name, text)?;
-    }
+    write_files(&place)?;
     let mut counts = Counts::default();
     for program in programs().filter(|program| request.wants(program.name)) {
         match program.compared(&place) {

@@ -1,11 +1,11 @@
-//! Compaction in the background, by a thread that starts when compaction could free many pages of a
-//! class, and ends when it is idle.
+//! The compactor thread. The thread starts when compaction could free many pages of a class, and
+//! ends when there is no work.
 //!
 //! ```text
 //!   free --class holds too many free pages, or pool much smaller--> thread started or woken
 //!   thread: compacts class by class, a few objects under a lock, and sleeps as long as it worked,
 //!           until every class is below the lower bound
-//!           no request for a moment: a last pass over all classes that gain, and the metadata
+//!           no request for a moment: packs every class that can free a page, and the metadata
 //!           no request for a second: the thread exits
 //! ```
 
@@ -58,8 +58,7 @@ pub(crate) fn run_compactor(weak: &Weak<PoolInner>, worker: &Worker) {
         let moved = pass(&inner, worker, next);
         drop(inner);
         finished = next == Next::Finish;
-        // Objects that could not be moved now (pinned, or no room for them) are not retried
-        // immediately.
+        // If a pass could move no object, the thread waits longer before the next pass.
         rest = match next {
             Next::Pass if moved == 0 => policy::rest_after(rest),
             _ => Duration::ZERO,
@@ -68,7 +67,7 @@ pub(crate) fn run_compactor(weak: &Weak<PoolInner>, worker: &Worker) {
     }
 }
 
-/// Compacts, in small steps, every class for which this is worthwhile. Returns the number of
+/// Compacts every class for which compaction is worthwhile, in small steps. Returns the number of
 /// objects moved.
 fn pass(inner: &PoolInner, worker: &Worker, next: Next) -> usize {
     let alone = repaired_or_err(inner).ok().and_then(CompactionScope::begin);

@@ -93,8 +93,8 @@ fn check_zspage(
     }
 }
 
-/// Asserts that the plan is consistent, and that the populations match objects with the lengths
-/// `lens`.
+/// Asserts that the plan is consistent, and that the classes' populations match `lens`, the lengths
+/// of all objects.
 fn check_plan(inner: &PoolInner, lens: &[usize]) {
     inner.plan.check();
     let mut least = 1;

@@ -1,35 +1,36 @@
-//! A size class: its shape, its arithmetic, and the lists of its zspages, which its lock guards.
+//! A size class: its shape, its arithmetic, and the lists of its zspages. The class's lock guards
+//! these lists.
 
 use crate::geometry::ClassShape;
 use crate::sync::{AtomicU32, Mutex, Ordering::Relaxed};
 use page::{ListHead, SlotGrid, page_shift, page_size};
 use std::ops::Range;
 
-/// The number of fullness groups. Group 0 is empty, groups 1 to 10 are "10%" to "99%", group 11 is
-/// full.
+/// The number of fullness groups. Zspages of group 0 are empty, those of groups 1 to 10 are "10%"
+/// to "99%" full, and those of group 11 are full.
 pub(crate) const GROUPS: usize = 12;
 pub(crate) const FULL: usize = GROUPS - 1;
 
-/// A class. All fields except `population`, `min_len` and `state` are constant.
+/// A size class. Only `population`, `min_len` and `state` change.
 #[derive(Debug)]
 pub(crate) struct Class {
-    /// The position in the pool's table, and the tag of the class's extents.
+    /// The class's position in the pool's table of classes, which is also the tag of the class's
+    /// extents.
     pub(crate) position: u32,
-    /// The number of live objects for which this is the smallest class, even if they are stored in
-    /// another class.
+    /// The number of live objects for which this is the smallest class. Some of these objects may
+    /// be stored in another class.
     pub(crate) population: AtomicU32,
-    /// The size of the smallest object that the plan assigns to this class. A thread that
-    /// overwrites an object reads this copy instead of the plan.
+    /// The size of the smallest object that the plan assigns to this class. An overwriting thread
+    /// reads this field instead of the plan.
     min_len: std::sync::atomic::AtomicU32,
-    /// The distance between two slots, in bytes.
+    /// The distance between the starts of adjacent slots, in bytes.
     size: u32,
     /// The size of the largest object, in bytes.
     capacity: u32,
     /// The number of slots in a zspage, and the number of its pages.
     objects: u16,
     pages: u16,
-    /// True if zspages are committed whole, as in the kernel; false if they are committed page by
-    /// page.
+    /// True if zspages are committed whole, as in the kernel, instead of page by page.
     pub(crate) commits_whole: bool,
     pub(crate) state: Mutex<ClassState>,
 }
@@ -37,10 +38,10 @@ pub(crate) struct Class {
 /// The state that the class's lock guards, in addition to the headers of its zspages.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ClassState {
-    /// The zspages of each fullness group except the last.
+    /// The zspages of each fullness group except the group of full zspages.
     pub(crate) by_fullness: [ListHead; FULL],
     pub(crate) offering: ListHead,
-    /// One bit per group: set if the group contains a zspage.
+    /// A bit per fullness group. The bit is set if the group contains a zspage.
     pub(crate) groups: u32,
     pub(crate) zspages: u32,
     pub(crate) committed: u32,
@@ -72,8 +73,8 @@ impl Class {
         self.capacity as usize
     }
 
-    /// Records that new objects of at least `least` bytes are stored in the class. If `least` is
-    /// above the capacity, no new objects are stored in the class.
+    /// Records that the class stores new objects of at least `least` bytes. If `least` is above the
+    /// capacity, the class stores no new objects.
     pub(crate) fn set_min_len(&self, least: usize) {
         self.min_len.store(least as u32, Relaxed);
     }
@@ -91,7 +92,7 @@ impl Class {
         self.pages.into()
     }
 
-    /// Returns the number of pages that `inuse` objects need if all zspages except the last are
+    /// Returns the number of pages that `inuse` objects need if all their zspages except one are
     /// full.
     pub(crate) fn packed_pages(&self, inuse: u32) -> u32 {
         let objects = self.objects();
@@ -99,8 +100,8 @@ impl Class {
         inuse / objects * pages(objects) + pages(inuse % objects)
     }
 
-    /// Returns the number of pages that compaction could free. If zspages are committed whole, this
-    /// is the number of pages of the zspages that packing would empty, as in the kernel.
+    /// Returns the number of pages that compaction could free. If zspages are committed whole, only
+    /// pages of zspages that would become empty count, as in the kernel.
     pub(crate) fn gain(&self, state: &ClassState) -> u32 {
         if self.commits_whole {
             let needed = state.inuse.div_ceil(self.objects());
@@ -124,19 +125,19 @@ impl Class {
         SlotGrid { stride: self.size, slots: self.objects.into() }
     }
 
-    /// Returns the pages that must be committed while slot `slot` is taken.
+    /// Returns the pages that must be committed while `slot` is taken.
     pub(crate) fn pages_for(&self, slot: u32) -> Range<u32> {
         if self.commits_whole { 0..self.pages() } else { self.grid().pages_of(slot) }
     }
 
-    /// Returns the last page of the slot after `slot`, or `None` if `slot` is the last slot or
-    /// zspages are committed whole.
+    /// Returns the last page on which the slot after `slot` lies. Returns `None` if `slot` is the
+    /// last slot, or if zspages are committed whole.
     pub(crate) fn next_page(&self, slot: u32) -> Option<u32> {
         let is_there = slot + 1 < self.objects() && !self.commits_whole;
         is_there.then(|| self.grid().pages_of(slot + 1).end - 1)
     }
 
-    /// Returns the slots before and after `slot` that also lie on `page`, as `slot` does.
+    /// Returns the slots before and after `slot`, each only if it shares `page` with `slot`.
     pub(crate) fn neighbours(&self, slot: u32, page: u32) -> (Option<u32>, Option<u32>) {
         let Range { start, end } = self.grid().bytes_of(slot);
         let before = start > page << page_shift();
@@ -186,7 +187,7 @@ mod tests {
         for (inuse, group) in groups {
             assert_eq!(class.group(inuse), group, "{inuse} of 127");
         }
-        // A zspage that is exactly 10% full belongs to the group "20%".
+        // A zspage that is exactly 10% full belongs to group 2, "20%".
         assert_eq!(with(10).group(1), 2);
     }
 }

@@ -1,13 +1,13 @@
-//! A class with its lock held, and all changes under this lock: slots are taken and freed, and
-//! zspages are listed by fullness and by whether they offer retained pages.
+//! A locked class. The lock guards the slots of the class's zspages, the lists of zspages by
+//! fullness, and the list of zspages that offer retained pages.
 //!
-//! Lock order: entry, class, then a slab cache, then the space. Pages are released with no lock
-//! held (`purge`). Only a mover locks two classes, and it never waits for the second lock.
+//! The lock order is entry, class, slab cache, space. Pages are released with no lock held
+//! (`purge`). Only a mover locks two classes, and a mover never waits for the second lock.
 //!
 //! # Safety
 //! This module borrows headers of zspages. Each header belongs to a class and changes only under
-//! the lock of that class. A header is freed only after it was detached from its zspage, which
-//! requires the same lock.
+//! the lock of that class. A header is freed only after a thread that holds this lock has detached
+//! the header from its zspage.
 #![allow(unsafe_code)]
 
 use crate::Error;
@@ -27,7 +27,7 @@ pub(crate) struct ClassGuard<'p> {
     pub(crate) state: MutexGuard<'p, ClassState>,
 }
 
-/// A slot that was taken, and the effects on its zspage and pages.
+/// A slot that was just taken, with the effects on its zspage and pages.
 #[derive(Debug)]
 pub(crate) struct NewSlot {
     id: ExtentId,
@@ -36,7 +36,7 @@ pub(crate) struct NewSlot {
     committed: u32,
     /// The number of the slot's pages that were retained until the slot was taken.
     reused: u32,
-    /// The number of objects in the zspage, including the new one.
+    /// The number of objects in the zspage, including the new object.
     inuse: u32,
     /// True if the next slot lies on a page that is not committed.
     pub(crate) wants_page: bool,
@@ -103,14 +103,16 @@ impl<'p> ClassGuard<'p> {
 
     pub(crate) fn fixed_header(&self, id: ExtentId) -> &FixedHeader {
         // SAFETY: `Memory::create` filled the header with zeros, which are a valid FixedHeader. The
-        // header is freed only after `remove_if_unused` or `relocate_header` detached it. Both
-        // functions borrow this lock mutably, and every borrow of a header borrows the lock too.
+        // header is freed only after `remove_if_unused` or `relocate_header` detached it.
+        // `remove_if_unused` and `relocate_header` borrow the class's lock mutably, and every
+        // borrow of a header borrows the class's lock too.
         unsafe { self.header_of(id).1.cast().as_ref() }
     }
 
     pub(crate) fn header(&self, id: ExtentId) -> Header<'_> {
         let (extent, header) = self.header_of(id);
-        // SAFETY: as for `fixed_header`; `Loose::attach` checked that the header is for this class.
+        // SAFETY: the header is valid for the reason that `fixed_header` states, and
+        // `Loose::attach` checked that the header is for this class.
         unsafe { Header::new(self.class, extent.start(), header) }
     }
 
@@ -174,13 +176,14 @@ impl<'p> ClassGuard<'p> {
         new
     }
 
-    /// Frees a live slot. Returns the number of its pages on which no object lies afterwards.
+    /// Frees a live slot. Returns the number of the slot's pages on which no object lies
+    /// afterwards.
     ///
     /// # Safety
     /// The slot is live, and no entry refers to it any more.
     pub(crate) unsafe fn free_slot(&mut self, id: ExtentId, slot: u32) -> u32 {
         let header = self.header(id);
-        // SAFETY: the class is locked; the caller guarantees that the slot is live.
+        // SAFETY: the class is locked, and the caller guarantees that the slot is live.
         let emptied = unsafe { header.free(slot) };
         let inuse = header.fixed().inuse();
         self.state.inuse -= 1;
@@ -195,7 +198,7 @@ impl<'p> ClassGuard<'p> {
         emptied
     }
 
-    /// Returns the slot of a zspage at `offset` in the pool's space.
+    /// Returns the slot that lies at `offset` (of the pool's space) in zspage `id`.
     pub(crate) fn slot_at(&self, id: ExtentId, offset: u64) -> u32 {
         let at = (offset - self.memory.space.extent(id).start()) as u32;
         debug_assert!(at.is_multiple_of(self.class.grid().stride), "{at} bytes into {id:?}");
@@ -209,8 +212,8 @@ impl<'p> ClassGuard<'p> {
         self.state.zspages += 1;
     }
 
-    /// Adds a zspage to the lists and counts, according to its header, while a child of fork
-    /// rebuilds them.
+    /// Adds a zspage to the lists and counts of the class, according to the zspage's header. A
+    /// child of fork rebuilds lists and counts in this way.
     pub(crate) fn insert_repaired(&mut self, id: ExtentId) {
         let fixed = self.fixed_header(id);
         let (inuse, committed, retained) =
@@ -240,7 +243,7 @@ impl<'p> ClassGuard<'p> {
         }
     }
 
-    /// Returns true if a zspage has neither objects nor committed pages, and is not busy.
+    /// Returns whether a zspage has neither objects nor committed pages, and is not busy.
     pub(crate) fn is_unused(&self, id: ExtentId) -> bool {
         let fixed = self.fixed_header(id);
         fixed.inuse() == 0 && !fixed.is_busy() && fixed.committed().is_empty()
@@ -262,8 +265,8 @@ impl<'p> ClassGuard<'p> {
         }
     }
 
-    /// Links a zspage into the list of its group. Full zspages are in no list: no search needs
-    /// them, and linking them would touch the headers of their neighbours.
+    /// Links a zspage into the list of its group. Full zspages are in no list. No search needs full
+    /// zspages, and linking a full zspage would access the headers of its neighbours.
     fn link_group(&mut self, id: ExtentId, group: usize) {
         if group == FULL {
             return;
@@ -286,8 +289,8 @@ impl<'p> ClassGuard<'p> {
         }
     }
 
-    /// Adds a zspage to the list of zspages that offer retained pages, or removes it, according to
-    /// its header. `before` is true if the list contains the zspage at the call.
+    /// Updates the list of zspages that offer retained pages, after the header of zspage `id` has
+    /// changed. `before` is true if the list contains the zspage at the call.
     fn update_offer(&mut self, id: ExtentId, before: bool) {
         let mut offering = self.state.offering;
         let links = |id| &self.fixed_header(id).offering;
@@ -310,11 +313,11 @@ impl<'p> ClassGuard<'p> {
         (id, going)
     }
 
-    /// Ends a release: the pages in `gone` are no longer committed, and withheld slots are free
-    /// again. Destroys the zspage if it is unused.
+    /// Ends a release. Marks the pages in `gone` as not committed, frees the withheld slots, and
+    /// destroys the zspage if it is unused.
     ///
     /// # Safety
-    /// `begin_release` returned `id` and the pages, and the caller has finished releasing them.
+    /// `begin_release` returned `id` and the pages, and the caller has finished the release.
     pub(crate) unsafe fn end_release(mut self, id: ExtentId, gone: &PageSet) {
         // SAFETY: guaranteed by the caller.
         unsafe { release::end_release(self.header(id), gone) };
@@ -325,7 +328,8 @@ impl<'p> ClassGuard<'p> {
         unsafe { self.end_busy(id) };
     }
 
-    /// Begins to prefault pages of a zspage that is not busy. The pages are already charged.
+    /// Begins to prefault pages of a zspage that is not busy. The pages `coming` were already
+    /// charged to the budget.
     pub(crate) fn begin_prefault(&mut self, id: ExtentId, coming: &PageSet) {
         assert!(coming.runs().all(|pages| pages.end <= self.class.pages()), "{coming:?} of {id:?}");
         let fixed = self.fixed_header(id);
@@ -354,15 +358,15 @@ impl<'p> ClassGuard<'p> {
         self.memory.space.live().filter(|&id| self.contains(id))
     }
 
-    /// Returns whether `id` is a zspage of the class. The zspage of an ID that was read before the
-    /// lock was taken may have been freed, or belong to another class now. A zspage without a
-    /// header is being created or destroyed.
+    /// Returns whether `id` is a zspage of the class. After a thread reads `id`, and before it
+    /// locks the class, the zspage may be freed, or join another class. A zspage that is being
+    /// created or destroyed has no header, and belongs to no class.
     pub(crate) fn contains(&self, id: ExtentId) -> bool {
         self.memory.space.extent(id).data.header(self.class.position).is_some()
     }
 
-    /// Moves the header of a zspage to a lower address, if memory there is free on a page with
-    /// other headers. Does nothing if `id` is no longer a zspage of the class.
+    /// Moves the header of zspage `id` to a lower address, if a page that holds other headers has
+    /// room there. Does nothing if `id` is no longer a zspage of the class.
     pub(crate) fn relocate_header(&mut self, id: ExtentId) {
         if !self.contains(id) {
             return;
@@ -373,8 +377,9 @@ impl<'p> ClassGuard<'p> {
         let Some(new) = (unsafe { self.memory.copy_header(objects, old) }) else { return };
         // SAFETY: `new` was just created for `objects` objects.
         unsafe { extent.data.attach(self.class.position, new) };
-        // SAFETY: `old` was created for `objects` objects, the zspage has another header now, and
-        // every borrow of a header borrows this lock, which is borrowed mutably here.
+        // SAFETY: `old` was created for `objects` objects, and the zspage has another header now.
+        // Every borrow of `old` borrowed this lock, which is borrowed mutably here, so no borrow is
+        // left.
         unsafe { self.memory.free_header(objects, old) };
     }
 }

@@ -1,11 +1,11 @@
-//! Compaction: moves objects together, so that pages become free.
+//! Compaction moves objects together, so that pages become free.
 //!
-//! Objects of classes that the plan has closed move to open classes. In each open class, objects of
-//! the emptiest zspages move to the fullest. After a pool has grown, objects that were stored under
-//! a coarser plan move to the finer classes that are open now. To move an object, a thread copies
-//! it and then retargets its entry by compare-and-swap, all under the class's lock. An object whose
-//! entry is locked is not moved, so no reader waits for a move, and no object moves while a thread
-//! reads it (I3).
+//! Objects of classes that the plan has closed move to open classes. In each open class, objects
+//! move from the emptiest zspages to the fullest zspages. After a pool has grown, objects that were
+//! stored under an earlier, coarser plan move to finer classes. A thread that holds the class's
+//! lock copies the object, and then retargets the object's entry by compare-and-swap. An object
+//! whose entry is locked is not moved. So no reader waits for a move, and no object moves during a
+//! read (I3).
 
 use crate::class::{Class, ClassState};
 use crate::class_guard::ClassGuard;
@@ -21,8 +21,8 @@ use crate::{Error, purge};
 use page::ExtentId;
 use std::time::Duration;
 
-/// The right to compact, which one thread holds at a time, and the processor time of that thread
-/// when it began.
+/// The right to compact, which one thread holds at a time. On drop, adds the processor time that
+/// the thread has spent to the statistics.
 pub(crate) struct CompactionScope<'p> {
     pool: RepairedPool<'p>,
     begun: Duration,
@@ -30,7 +30,7 @@ pub(crate) struct CompactionScope<'p> {
 }
 
 impl<'p> CompactionScope<'p> {
-    /// Acquires the right to compact, unless another thread holds it.
+    /// Acquires the right to compact. Returns `None` if another thread holds it.
     pub(crate) fn begin(pool: RepairedPool<'p>) -> Option<Self> {
         let alone = JobGuard::begin(&pool.inner().compaction.is_active)?;
         Some(CompactionScope { pool, begun: thread_time(), _alone: alone })
@@ -53,9 +53,9 @@ fn thread_time() -> Duration {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Progress {
     pub(crate) moved: usize,
-    /// The number of pages on which no object lies after the moves.
+    /// The number of pages that lost their last object by the moves.
     freed: usize,
-    /// The number of pages on which no object lay before the moves.
+    /// The number of pages that had no object before objects moved to them.
     spent: usize,
 }
 
@@ -77,7 +77,7 @@ impl Progress {
 pub(crate) struct Aim<'a> {
     /// Returns whether packing an open class is worthwhile.
     pub(crate) worth: &'a dyn Fn(&Class, &ClassState) -> bool,
-    /// Called after each step with no lock held, with the progress in the class. The pass continues
+    /// Called with the progress in the class after each step, with no lock held. The pass continues
     /// if the function returns true.
     pub(crate) go_on: &'a mut dyn FnMut(&Progress) -> bool,
 }
@@ -87,8 +87,8 @@ pub(crate) fn shrink_until(inner: &PoolInner, wanted: usize) -> Progress {
     let alone = repaired_or_err(inner).ok().and_then(CompactionScope::begin);
     let Some(alone) = alone else { return Progress::default() };
     inner.replan(Purpose::Compaction);
-    // Moving objects to finer classes commits pages before it frees any. So it is not done if the
-    // caller needs a limited number of pages.
+    // Moves to finer classes commit pages before they free any. So objects do not move to finer
+    // classes if the caller wants a limited number of pages.
     let grown = inner.has_grown().filter(|_| wanted == usize::MAX);
     let mut total = Progress::default();
     for class in inner.classes.iter().rev() {
@@ -104,8 +104,8 @@ pub(crate) fn shrink_until(inner: &PoolInner, wanted: usize) -> Progress {
     total
 }
 
-/// Empties the class if the plan has closed it, else packs it. If `refine` is true, first moves the
-/// objects for which a finer class is open now.
+/// Empties a closed class, or packs an open class. If `refine` is true, objects for which a finer
+/// class is open are first moved to that class.
 pub(crate) fn compact_class(
     alone: &CompactionScope<'_>,
     class: &Class,
@@ -119,9 +119,9 @@ pub(crate) fn compact_class(
     if is_open { done.and(pack(pool, class, aim)) } else { done }
 }
 
-/// Moves objects of one class together while `aim` finds it worthwhile and it can free pages. The
-/// lock is dropped after each step, so that waiting threads can take it. A zspage from which no
-/// object can be moved is skipped.
+/// Packs a class while packing can free pages and `aim` finds packing worthwhile. Unlocks the class
+/// after each step, so that waiting threads can lock it. Skips zspages from which no object can be
+/// moved.
 fn pack(pool: RepairedPool<'_>, class: &Class, aim: &mut Aim<'_>) -> Progress {
     let mut done = Progress::default();
     let mut skipped = Vec::new();
@@ -147,8 +147,8 @@ fn reclassify_class(pool: RepairedPool<'_>, class: &Class, aim: &mut Aim<'_>) ->
     if pool.lock(class).state.inuse == 0 {
         return done;
     }
-    // The walk over the zspages of all classes takes no lock; each zspage of this class is checked
-    // again under the class's lock.
+    // This walk over the zspages of all classes takes no lock, so `reclassify_some` checks each
+    // zspage again under the class's lock.
     let mut backoff = Backoff::default();
     for id in pool.memory.space.live().filter(|&id| std::ptr::eq(pool.class_of_zspage(id), class)) {
         let mut more = true;
@@ -161,8 +161,8 @@ fn reclassify_class(pool: RepairedPool<'_>, class: &Class, aim: &mut Aim<'_>) ->
     done
 }
 
-/// Reclassifies some objects of a zspage. Returns the progress, and whether more objects may be
-/// movable.
+/// Moves some objects of a zspage to the classes that the plan assigns. Returns the progress, and
+/// whether the caller should call this function for the zspage again.
 fn reclassify_some(
     pool: RepairedPool<'_>,
     class: &Class,
@@ -192,8 +192,8 @@ fn add_zspage(inner: &PoolInner, class: &Class) -> Result<(), Error> {
     Ok(())
 }
 
-/// Counts a step, and releases or retains the emptied pages of the zspage from which objects moved.
-/// Near a limit the pages are released immediately, because the next move needs them.
+/// Counts a step, and releases or retains the pages that the step emptied. Near a limit the pages
+/// are released immediately, because the next move may need pages.
 fn end_step(inner: &PoolInner, locked: ClassGuard<'_>, id: ExtentId, moved: &Moved) -> Progress {
     if inner.is_near_limit(0) {
         purge::release(inner, locked, id);
@@ -208,8 +208,8 @@ fn end_step(inner: &PoolInner, locked: ClassGuard<'_>, id: ExtentId, moved: &Mov
     Progress { moved: moved.objects, freed: moved.emptied, spent: moved.entered }
 }
 
-/// Compacts the pool's metadata: entries, and headers of zspages. `go_on` is called repeatedly; if
-/// it returns false, the function stops.
+/// Compacts the pool's metadata: entries, and headers of zspages. Calls `go_on` repeatedly, and
+/// stops when `go_on` returns false.
 pub(crate) fn compact_meta(alone: &CompactionScope<'_>, go_on: &mut dyn FnMut() -> bool) {
     let pool = alone.pool;
     pool.entries().rebalance(go_on);

@@ -9,25 +9,25 @@
 //!
 //! Lock rules:
 //! 1. A reader excludes writers, but not other readers. Up to 6 readers share an entry.
-//! 2. A writer first sets `exclusive`, which excludes new readers, then waits until the present
-//!    readers have left.
-//! 3. Only the holder of `exclusive` changes the other bits, after all readers have left.
+//! 2. A writer first sets `exclusive`, which excludes new readers. The writer changes the entry
+//!    after the present readers have left.
+//! 3. A locked entry's value, except its flags, is changed only by its writer.
 //! 4. A mover retargets an unlocked entry by one compare-and-swap. So the mover waits for no
-//!    thread, and no thread waits for it.
-//! 5. An entry is frozen only when it is unlocked. A thread that finds a frozen entry does not
-//!    wait: it thaws the entry, or finds the entry's copy in another node (see [`crate::table`]).
-//! 6. The flags may also change without the exclusive lock. A reader clears flags in one atomic
-//!    step while it holds its lock. A thread that sets flags of an unlocked entry retargets the
-//!    entry as a mover does. So a writer sees the final flags after the readers have left. If a
-//!    mover copied the object during such a change, the mover's compare-and-swap fails.
+//!    thread, and no thread waits for the mover.
+//! 5. Only an unlocked entry is frozen. A thread that finds a frozen entry does not wait. The
+//!    thread thaws the entry, or uses the entry's copy in another node (see [`crate::table`]).
+//! 6. Flags may also change without the exclusive lock. A reader clears flags in one atomic step
+//!    while it holds its shared lock. A thread sets flags of an unlocked entry by a
+//!    compare-and-swap, as a mover does. So a writer sees the final flags after the readers have
+//!    left. If flags change while a mover copies the object, the mover's compare-and-swap fails.
 //!
-//! Only [`Entry::wait_for_readers`] waits. A lock function that fails without waiting returns the
-//! reason.
+//! Only [`Entry::wait_for_readers`] waits. If another function can't lock the entry at once, it
+//! returns the reason ([`Busy`]).
 //!
 //! # Safety
-//! Entries decide which memory is read, written and freed, and nodes without a locked entry are
-//! freed. Therefore functions that change an object's place, unlock or thaw are unsafe, and each
-//! documents its preconditions. Locking is safe, and so is a change of flags alone.
+//! Entries determine which memory is accessed and freed, and a node without a locked entry may be
+//! freed. So functions that change an object's place, or unlock or thaw an entry, are unsafe, and
+//! document their preconditions. Functions that lock an entry or change only flags are safe.
 #![allow(unsafe_code)]
 
 mod value;
@@ -41,7 +41,7 @@ const READERS: u64 = 0b111;
 const EXCLUSIVE: u64 = 1 << 3;
 const LOCK: u64 = READERS | EXCLUSIVE;
 const READERS_MAX: u64 = 6;
-/// The lock bits of a frozen entry: above any sum of readers and a writer.
+/// The lock bits of a frozen entry. Readers and a writer never result in these bits.
 const FROZEN: u64 = LOCK;
 
 /// The reason why an entry could not be locked without waiting.
@@ -51,7 +51,7 @@ pub(crate) enum Busy {
     Exclusive,
     /// The entry has the maximum number of readers.
     Readers,
-    /// The entry's leaf is being converted, or the conversion was abandoned.
+    /// The entry is frozen: its leaf is being converted, or the conversion was abandoned.
     Frozen,
 }
 
@@ -68,7 +68,6 @@ impl Entry {
         Value(self.0.load(Ordering::Acquire) & !LOCK)
     }
 
-    /// Returns the entry's value if the entry is unlocked.
     pub(crate) fn unlocked(&self) -> Option<Value> {
         Some(self.0.load(Ordering::Acquire)).filter(|word| word & LOCK == 0).map(Value)
     }
@@ -77,14 +76,14 @@ impl Entry {
     /// the entry is locked. Never waits.
     ///
     /// # Safety
-    /// `from` was read from the entry. If `to` refers to an object, all its bytes are written, and
-    /// no other entry refers to it. If `to` no longer refers to the object of `from`, that object's
-    /// slot belongs to the caller afterwards.
+    /// `from` was read from the entry. If `to` refers to an object, all bytes of the object are
+    /// written, and no other entry refers to the object. If `to` does not refer to the object of
+    /// `from`, the slot of the old object belongs to the caller afterwards.
     pub(crate) unsafe fn retarget(&self, from: Value, to: Value) -> bool {
         self.0.compare_exchange(from.0, to.0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
-    /// Returns true if the entry is empty, and not locked exclusively.
+    /// Returns whether the entry is empty and not locked exclusively.
     pub(crate) fn is_vacant(&self) -> bool {
         self.0.load(Ordering::Acquire) & !READERS == 0
     }
@@ -92,14 +91,14 @@ impl Entry {
     /// Unlocks the entry in a child of fork, which lacks the threads that locked the entry.
     ///
     /// # Safety
-    /// The process is such a child, and no other thread of the process uses the entry.
+    /// The process is a child of fork, and no other thread of the process uses the entry.
     pub(crate) unsafe fn unlock_lost(&self) {
         if self.0.load(Ordering::Relaxed) & LOCK != 0 {
             self.0.fetch_and(!LOCK, Ordering::Relaxed);
         }
     }
 
-    /// Returns true if the entry is locked or frozen.
+    /// Returns whether the entry is locked or frozen.
     pub(crate) fn is_locked(&self) -> bool {
         self.unlocked().is_none()
     }
@@ -108,9 +107,10 @@ impl Entry {
         self.0.load(Ordering::Acquire) & LOCK == FROZEN
     }
 
-    /// Adds `lock`. Fails if the entry has a writer or more than `readers_max` readers.
+    /// Adds `lock` to the entry's lock bits. Fails if the entry has a writer or more than
+    /// `readers_max` readers.
     fn enter(&self, lock: u64, readers_max: u64) -> Result<Value, Busy> {
-        // A thread that finds the entry frozen must later see the conversion of the entry's leaf.
+        // The load acquires, so that the conversion of a frozen entry is visible later.
         let mut word = self.0.load(Ordering::Acquire);
         loop {
             match word & LOCK {
@@ -127,7 +127,7 @@ impl Entry {
         }
     }
 
-    /// Pins the entry as a reader: its object is not moved or freed until `unlock_shared`.
+    /// Pins the entry as a reader. The entry's object is not moved or freed until `unlock_shared`.
     pub(crate) fn try_lock_shared(&self) -> Result<Value, Busy> {
         self.enter(1, READERS_MAX - 1)
     }
@@ -142,23 +142,22 @@ impl Entry {
         debug_assert!(word & READERS != 0, "a reader left that never entered");
     }
 
-    /// Clears flags of the entry's object. The caller holds a reader's lock of the entry.
+    /// Clears flags of the entry's object. The caller has pinned the entry.
     pub(crate) fn clear_flags(&self, bits: u8) {
         assert!(bits < 16, "flags {bits:#x} have more than 4 bits");
         debug_assert!(self.0.load(Ordering::Relaxed) & OBJECT != 0);
         self.0.fetch_and(!((bits as u64) << FLAGS_SHIFT), Ordering::Relaxed);
     }
 
-    /// Sets the flags of the entry's object to the result of `choose`. Calls `choose` until its
-    /// result equals the flags, because a reader may change the data that `choose` reads. Returns
-    /// false if the entry holds no object, and an error if the entry is locked.
+    /// Sets the flags of the entry's object to the result of `choose`. Calls `choose` until it
+    /// returns the flags that the object has, because a reader may change the data that `choose`
+    /// reads. Returns false if the entry holds no object, and an error if the entry is locked.
     pub(crate) fn set_flags_if_unlocked(
         &self,
         choose: impl Fn(Location) -> u8,
     ) -> Result<bool, Busy> {
         loop {
-            // A thread that finds the entry frozen must later see the conversion of the entry's
-            // leaf.
+            // The load acquires, so that the conversion of a frozen entry is visible later.
             let word = self.0.load(Ordering::Acquire);
             match word & LOCK {
                 0 => {}
@@ -171,8 +170,8 @@ impl Entry {
             if flags == place.flags {
                 return Ok(true);
             }
-            // SAFETY: only the flags change; the object is the one that the entry refers to. (The
-            // call fails if another thread has changed the entry.)
+            // SAFETY: only the flags change, and the entry still refers to the same object. If
+            // another thread has changed the entry since the load, the call fails.
             unsafe { self.retarget(Value(word), Value::object(place.with_flags(flags))) };
         }
     }
@@ -182,7 +181,7 @@ impl Entry {
         self.enter(EXCLUSIVE, READERS_MAX).map(|_| ())
     }
 
-    /// Waits until the readers have left the entry. The caller has locked it exclusively.
+    /// Waits until the readers have left the entry. The caller has locked the entry exclusively.
     pub(crate) fn wait_for_readers(&self) -> Value {
         let mut backoff = Backoff::default();
         loop {
@@ -212,7 +211,7 @@ impl Entry {
         false
     }
 
-    /// Unlocks a frozen entry; leaves any other entry unchanged.
+    /// Unlocks the entry if it is frozen.
     ///
     /// # Safety
     /// The conversion that froze the entry was abandoned, or the entry belongs to a node that the
@@ -240,7 +239,7 @@ impl Entry {
     ///
     /// # Safety
     /// The caller has locked the entry exclusively, and no reader is left. If `value` refers to an
-    /// object, all its bytes are written, and no other entry refers to it.
+    /// object, all bytes of the object are written, and no other entry refers to the object.
     pub(crate) unsafe fn unlock_exclusive(&self, value: Value) {
         debug_assert!(self.0.load(Ordering::Relaxed) & LOCK == EXCLUSIVE);
         self.0.store(value.0, Ordering::Release);
@@ -258,8 +257,8 @@ mod tests {
         (0..READERS_MAX).for_each(|_| assert_eq!(word.try_lock_shared(), Ok(value)));
         assert_eq!(word.try_lock_shared(), Err(Busy::Readers));
         assert!(word.is_locked() && !word.freeze() && !word.try_claim());
-        // SAFETY: `READERS_MAX` readers have entered, and no memory depends on these tests'
-        // entries.
+        // SAFETY: `READERS_MAX` readers have entered, and no memory depends on the entries of these
+        // tests.
         (0..READERS_MAX).for_each(|_| unsafe { word.unlock_shared() });
         assert_eq!(word.try_lock_exclusive(), Ok(()));
         assert_eq!(word.try_lock_shared(), Err(Busy::Exclusive));

@@ -1,4 +1,5 @@
-//! The pool with numbered entries. Each entry encodes the place of an object, and is its lock.
+//! The pool with numbered entries. Each entry encodes the place of an object, and is the object's
+//! lock.
 
 use crate::background::{self, run_compactor};
 use crate::check::check_pool;
@@ -38,10 +39,10 @@ impl AtFork for EntryPool {
 }
 
 impl EntryPool {
-    /// Returns a pool without pages, with entries 0 to `len - 1` (`len` is at most 2^32 - 1) and
-    /// `columns` beside each entry. The caller must either register the pool for forks
-    /// ([`page::fork`]) or not use it in any child. If children do not inherit the pool's pages,
-    /// the pool refuses all requests in a child.
+    /// Returns a pool without pages. The pool has entries 0 to `len - 1`, with the columns
+    /// `columns` beside each entry. `len` is at most 2^32 - 1. The caller must either register the
+    /// pool for forks ([`page::fork`]) or not use it in any child. If children do not inherit the
+    /// pool's pages, the pool refuses all requests in a child.
     pub fn new(config: Config, len: u64, columns: Columns) -> Result<Self, Error> {
         // u32::MAX marks withheld slots of zspages, so no entry has that number.
         if len > u32::MAX as u64 {
@@ -51,7 +52,8 @@ impl EntryPool {
         Ok(EntryPool(Arc::new(inner)))
     }
 
-    /// Returns a pool whose entries are handle slots, whose generations begin with `first`.
+    /// Returns a pool whose entries are handle slots. The generations of the handle slots begin
+    /// with `first`.
     pub(crate) fn with_handles(
         config: Config,
         handles: Arc<HandleSlots>,
@@ -72,19 +74,19 @@ impl EntryPool {
     }
 
     /// Locks entry `index` for reading. The content of the entry is not moved or changed until the
-    /// pin is dropped. An entry has at most six pins at a time; a seventh call waits until a pin is
-    /// dropped. If the entry does not exist, nothing is locked, and another thread may fill the
-    /// entry while the pin is held.
+    /// pin is dropped. An entry has at most six pins at a time. A seventh call waits until a pin is
+    /// dropped. If the entry does not exist, the pin locks nothing, and another thread may store an
+    /// object in the entry.
     ///
     /// # Panics
-    /// In a child that is [left behind](Self::is_left_behind).
+    /// Panics if the pool is [left behind](Self::is_left_behind).
     pub fn read(&self, index: u32) -> EntryReadGuard<'_> {
         EntryReadGuard::new(repaired_or_panic(&self.0), index)
     }
 
-    /// As [`read`](Self::read), but locks nothing and returns an empty pin if `admits` returns
-    /// false for the entry's row. `admits` is called before this function waits for the entry, and
-    /// again while the entry is locked.
+    /// Locks the entry as [`read`](Self::read) does. If `admits` returns false for the entry's row,
+    /// locks nothing and returns an empty pin. `admits` is called before this function waits for
+    /// the entry, and again while the entry is locked.
     pub(crate) fn read_if(
         &self,
         index: u32,
@@ -93,13 +95,13 @@ impl EntryPool {
         Ok(EntryReadGuard::new_if(repaired_or_err(&self.0)?, index, admits))
     }
 
-    /// Returns `entries` one after the other, locked for reading. The two entries after the
-    /// returned one are also locked, and their contents are prefetched into the processor's caches.
-    /// A caller that drops each pin before it requests the next holds at most three pins. `entries`
+    /// Returns an iterator over `entries`, each locked for reading. The iterator also locks the
+    /// next two entries, and prefetches their contents into the processor's caches. If the caller
+    /// drops each pin before it requests the next pin, at most three entries are locked. `entries`
     /// must ascend.
     ///
     /// # Panics
-    /// In a child that is [left behind](Self::is_left_behind).
+    /// Panics if the pool is [left behind](Self::is_left_behind).
     pub fn read_ahead<W: Iterator<Item = u32>>(&self, entries: W) -> EntryIter<'_, W> {
         EntryIter::new(repaired_or_panic(&self.0), entries)
     }
@@ -117,49 +119,49 @@ impl EntryPool {
     /// Locks entry `index` exclusively.
     ///
     /// # Errors
-    /// If `index` is not below the pool's length, or no memory is available for the entry.
-    /// [`Error::LeftBehind`] in a child that is [left behind](Self::is_left_behind).
+    /// Fails if `index` is not below the number of entries, or no memory is available for the
+    /// entry. Fails with [`Error::LeftBehind`] if the pool is [left behind](Self::is_left_behind).
     pub fn lock(&self, index: u32) -> Result<EntryWriteGuard<'_>, Error> {
         EntryWriteGuard::lock(repaired_or_err(&self.0)?, index)
     }
 
     /// Locks entry `index` as [`lock`](Self::lock) does. Returns `None` if the entry does not
-    /// exist, which implies that it is empty.
+    /// exist, and therefore is empty.
     ///
     /// # Panics
-    /// In a child that is [left behind](Self::is_left_behind).
+    /// Panics if the pool is [left behind](Self::is_left_behind).
     pub fn lock_existing(&self, index: u32) -> Option<EntryWriteGuard<'_>> {
         EntryWriteGuard::lock_existing(repaired_or_panic(&self.0), index, |_| true)
     }
 
-    /// Returns the lowest number from `index` on whose entry may exist. Entries between `index` and
-    /// the result are empty.
+    /// Returns the number of the first entry from `index` on that may exist. All entries between
+    /// `index` and this entry are empty.
     pub fn first_made(&self, index: u64) -> Option<u64> {
-        // A node may have entries beyond the pool's last one.
+        // A node may have entries beyond the pool's last entry.
         let made = repaired_or_left_behind(&self.0).entries().first_made(index)?;
         u32::try_from(made).ok().filter(|&made| self.0.check_index(made).is_ok()).map(u64::from)
     }
 
-    /// Calls `look` with the current content of entry `index` and its row, and returns the result,
-    /// or `None` if the entry does not exist. Never waits. Other threads may change or free the
-    /// content during the call.
+    /// Calls `look` with the content and the row of entry `index`, and returns the result of
+    /// `look`. Returns `None` if the entry does not exist. Never waits. Other threads may change or
+    /// free the content during the call.
     pub fn look_at<R>(&self, index: u32, look: impl FnOnce(Old, Row<'_>) -> R) -> Option<R> {
         let entries = repaired_or_left_behind(&self.0).entries();
         entries.peek(index, |entry, row| look(Old::from(entry.peek()), row))
     }
 
-    /// Returns true if entry `index` is empty and not locked exclusively. The check is a load with
-    /// acquire ordering. If two threads each lock an entry, pass a sequentially consistent fence,
-    /// and then check or lock the entry of the other thread, at least one of them sees the other
-    /// thread's lock.
+    /// Returns whether entry `index` is empty and not locked exclusively. The check is a load with
+    /// acquire ordering. Suppose that each of two threads locks an entry, passes a sequentially
+    /// consistent fence, and then checks or locks the other thread's entry. At least one of the two
+    /// threads then sees the lock of the other thread.
     pub fn is_vacant(&self, index: u32) -> bool {
         let entries = repaired_or_left_behind(&self.0).entries();
         entries.peek(index, |entry, _| entry.is_vacant()).unwrap_or(true)
     }
 
-    /// Calls `look` with a batch of the nonempty entries from `index` on, whether or not they are
-    /// locked. Returns the index of the next batch, or `None` if no entry is left. `look` must not
-    /// wait for anything.
+    /// Calls `look` for a batch of nonempty entries from `index` on, even if they are locked.
+    /// Returns the index at which the next batch begins, or `None` if no entry is left. `look` must
+    /// not wait for anything.
     pub fn look_at_some(&self, index: u64, mut look: impl FnMut(u32, Old, Row<'_>)) -> Option<u64> {
         let first = self.first_made(index)?;
         let leaf = first / LEAF as u64;
@@ -172,10 +174,11 @@ impl EntryPool {
         Some((leaf + 1) * LEAF as u64)
     }
 
-    /// Sets the flags of the object of entry `index` to the result of `choose`, whose arguments are
-    /// the object's length, its flags and the entry's row. Returns false if the entry is locked or
-    /// has no object. Never waits. `choose` is called until its result equals the flags that the
-    /// object has, so the last call reads data that are at least as new as these flags.
+    /// Sets the flags of the object of entry `index` to the result of `choose`. The arguments of
+    /// `choose` are the object's length, the object's flags and the entry's row. Returns false if
+    /// the entry is locked or has no object. Never waits. `choose` is called until it returns the
+    /// flags that the object has. So the last call of `choose` reads data that are at least as new
+    /// as the object's flags.
     pub fn set_flags_if_unlocked(
         &self,
         index: u32,
@@ -185,9 +188,9 @@ impl EntryPool {
             .is_ok_and(|pool| pool.entries().set_flags_if_unlocked(index, choose))
     }
 
-    /// Frees the memory of entries that have become empty, if there are enough of them. Returns the
-    /// number of bytes freed. `go_on` is called repeatedly; if it returns false, the function
-    /// stops. Does nothing while another thread is in this function.
+    /// Frees the memory of empty entries, if enough entries have become empty. Returns the number
+    /// of bytes freed. Calls `go_on` repeatedly, and stops when `go_on` returns false. Does nothing
+    /// while another thread is in this function.
     pub fn rebalance(&self, go_on: &mut dyn FnMut() -> bool) -> usize {
         match repaired_or_err(&self.0) {
             Ok(pool) => pool.entries().rebalance(go_on),
@@ -195,7 +198,7 @@ impl EntryPool {
         }
     }
 
-    /// Returns the number of reads that waited because an entry was being changed.
+    /// Returns the number of reads that waited because another thread was changing the entry.
     pub fn read_waits(&self) -> u64 {
         repaired_or_left_behind(&self.0).entries().read_waits()
     }
@@ -204,14 +207,15 @@ impl EntryPool {
     /// [`EntryWriteGuard::replace`].
     ///
     /// # Errors
-    /// If `index` is out of range, no class has room for `bytes`, or no memory is available.
-    /// [`Error::LeftBehind`] in a child that is [left behind](Self::is_left_behind).
+    /// Fails if `index` is out of range, no class has room for `bytes`, or no memory is available.
+    /// Fails with [`Error::LeftBehind`] if the pool is [left behind](Self::is_left_behind).
     pub fn stage(&self, index: u32, bytes: &[u8]) -> Result<StagedObject<'_>, Error> {
         repaired_or_err(&self.0)?.check_index(index)?;
         StagedObject::new(&self.0, index, bytes)
     }
 
-    /// Returns the budget: the number of the pool's pages (`mem_used`) and its limit in pages.
+    /// Returns the page budget, which holds the number of the pool's pages (`mem_used`) and their
+    /// limit.
     pub fn pages(&self) -> &Budget {
         repaired_or_left_behind(&self.0).inner().memory.space.budget()
     }
@@ -252,7 +256,7 @@ impl EntryPool {
 
     /// Asserts that the state of every class, zspage and entry is consistent. No other caller may
     /// use the pool during the check. Waits for background compaction and prevents it from
-    /// starting. Does nothing in a child that is left behind.
+    /// starting. Does nothing if the pool is left behind.
     pub fn check(&self) {
         let Ok(pool) = repaired_or_err(&self.0) else { return };
         let _no_compaction = JobGuard::wait(&self.0.compaction.is_active);
@@ -262,8 +266,9 @@ impl EntryPool {
 
     /// Moves objects together in every class, beginning with the largest class, and releases the
     /// retained pages. Returns the number of pages by which the pool has shrunk. If another thread
-    /// compacts, only retained pages are released. If the pool has grown since the last compaction,
-    /// objects also move to finer classes, which may need a few pages more than the moves free.
+    /// is compacting, only releases retained pages. If the pool has grown since the last
+    /// compaction, objects also move to finer classes. The moves to finer classes may commit a few
+    /// pages more than they free.
     pub fn compact(&self) -> usize {
         self.pages_less_after(|| {
             compact::shrink_until(&self.0, usize::MAX);
@@ -271,13 +276,14 @@ impl EntryPool {
         })
     }
 
-    /// Compacts as [`compact`](Self::compact) does, until `bytes` bytes were freed. Returns the
-    /// number of pages by which the pool has shrunk.
+    /// Compacts as [`compact`](Self::compact) does, until at least `bytes` bytes were freed.
+    /// Returns the number of pages by which the pool has shrunk.
     pub fn shrink(&self, bytes: usize) -> usize {
         self.pages_less_after(|| {
             let before = self.pages().used();
             let gained = compact::shrink_until(&self.0, bytes.div_ceil(page_size())).gained();
-            // Also releases as many retained pages as were committed for moved objects.
+            // Moved objects may have committed pages. In addition, as many retained pages are
+            // released as the moves committed.
             let committed = self.pages().used().saturating_sub(before);
             purge::purge(&self.0, gained + committed);
         })
@@ -307,8 +313,8 @@ impl EntryPool {
         CompactionStat::of(&self.0)
     }
 
-    /// Enables two background threads, which run only while there is work for them. One thread
-    /// compacts; the other prefaults pages and releases surplus retained pages.
+    /// Enables two background threads, which exist only while they have work. One thread compacts,
+    /// and the other thread prefaults pages and releases surplus retained pages.
     pub fn compact_in_background(&self) {
         background::enable(&self.0, |inner| &inner.compactor, run_compactor);
         background::enable(&self.0, |inner| &inner.prefaulter, run_prefaulter);
@@ -325,8 +331,8 @@ impl EntryPool {
         self.0.memory.space.is_in_children()
     }
 
-    /// Returns true if this process is a child and the pool's pages stayed with the parent. The
-    /// pool then refuses all requests.
+    /// Returns whether the pool is left behind: this process is a child, and the pool's pages
+    /// stayed with the parent. A pool that is left behind refuses all requests.
     pub fn is_left_behind(&self) -> bool {
         self.0.is_in_child() && !self.is_in_children()
     }

@@ -1,4 +1,4 @@
-//! Counts of readers, for a thread that frees memory which readers may still be accessing.
+//! Counts of readers. A thread that frees memory waits until no reader can still access the memory.
 //!
 //! ```text
 //!   stripe 0: | inside, phase 0 | inside, phase 1 | tally |     a cache line for the threads
@@ -6,22 +6,22 @@
 //! ```
 //! A reader increments a count before it loads a pointer, and decrements the count when it no
 //! longer uses the memory behind the pointer. A thread that retires memory first changes the
-//! pointer, and then waits until each count has been zero at least once.
+//! pointer. The thread then waits until each count has been zero at least once.
 //!
 //! Invariants:
-//! - zs-R1: if `wait` did not see a reader, that reader entered after `wait` had checked its count.
-//!   Both the reader and `wait` use a read-modify-write of that count, so the reader sees all
-//!   writes that preceded `wait`.
+//! - zs-R1: a reader that `wait` did not see entered after `wait` had checked the reader's count.
+//!   The reader and `wait` access this count by a read-modify-write, so the reader sees all writes
+//!   that preceded `wait`.
 //! - zs-R2: new readers enter in the phase for which `wait` is not waiting, so a steady stream of
-//!   them does not delay `wait`. If a reader still enters in the old phase, `wait` waits for that
-//!   reader.
+//!   new readers does not delay `wait`. If a reader still enters in the old phase, `wait` waits for
+//!   that reader too.
 //! - zs-R3: no thread waits while it is counted as a reader, so `wait` is short.
 
 use crate::policy::EPOCH_STRIPES;
 use crate::sync::{AtomicU64, Backoff, Ordering, thread_number};
 
-/// A stripe's counts, aligned to two cache lines, because the processor fetches adjacent lines in
-/// pairs.
+/// A stripe's counts. Stripes are aligned to two cache lines, because the processor fetches
+/// adjacent lines in pairs.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Stripe {
@@ -32,7 +32,7 @@ struct Stripe {
 #[derive(Debug)]
 pub(crate) struct Epoch {
     stripes: [Stripe; EPOCH_STRIPES],
-    /// The phase in which readers enter, in the lowest bit.
+    /// The lowest bit is the phase in which readers enter.
     phase: AtomicU64,
 }
 
@@ -94,7 +94,7 @@ impl Epoch {
     /// Resets the counts of readers in a child of fork, which lacks the readers' threads.
     ///
     /// # Safety
-    /// The process is such a child, and no other thread of the process is a reader.
+    /// The process is a child of fork, and no other thread of the process is a reader.
     #[allow(unsafe_code)]
     pub(crate) unsafe fn forget_lost(&self) {
         let counts = self.stripes.iter().flat_map(|stripe| &stripe.inside);
@@ -127,7 +127,8 @@ mod tests {
         assert_eq!(readers.emptied(), 1);
     }
 
-    /// A retired value is overwritten after the wait for readers; no reader may see the new value.
+    /// A thread waits for the readers and then overwrites the retired value. No reader may see the
+    /// new value.
     #[test]
     fn nothing_is_retired_under_a_reader() {
         const ROUNDS: u32 = 2000;
@@ -159,7 +160,7 @@ mod tests {
     }
 }
 
-/// Models; run by `make loom`.
+/// Loom models, which `make loom` runs.
 #[cfg(all(test, loom))]
 #[allow(unsafe_code)]
 mod loom_tests {
@@ -168,8 +169,8 @@ mod loom_tests {
     use loom::sync::Arc;
     use loom::thread;
 
-    /// Two places, to one of which `current` refers. The other place is overwritten, as if its
-    /// memory were reused.
+    /// Two places for a value. `current` refers to one place. The place that is not current is
+    /// overwritten, as if its memory were reused.
     struct Scene {
         readers: Epoch,
         current: AtomicU64,
@@ -192,7 +193,7 @@ mod loom_tests {
     fn retire(scene: &Scene, from: u64) {
         scene.current.store(1 - from, Ordering::Release);
         scene.readers.wait();
-        // SAFETY: as above.
+        // SAFETY: the pointer comes from loom's cell, and loom checks the access.
         scene.places[from as usize].with_mut(|place| unsafe { *place = 0xdead });
     }
 
@@ -215,7 +216,7 @@ mod loom_tests {
         });
     }
 
-    /// The second wait begins in the other phase. It also covers a reader that enters late in the
+    /// The second wait begins in the other phase, and also covers a reader that enters late in the
     /// old phase.
     #[test]
     fn loom_retire_twice_against_lookups() {
@@ -227,7 +228,7 @@ mod loom_tests {
                 read(&other, 0);
             });
             retire(&shared, 0);
-            // SAFETY: as above.
+            // SAFETY: the pointer comes from loom's cell, and loom checks the access.
             shared.places[0].with_mut(|place| unsafe { *place = 7 });
             retire(&shared, 1);
             reader.join().unwrap();

@@ -39,8 +39,8 @@ pub enum Error {
         /// The number of bytes of the object.
         object: usize,
     },
-    /// This process is the child of a fork, and the pool's pages stayed with the parent, because
-    /// `in_children` is not set in the configuration.
+    /// This process is a child of fork, and the pool's pages stayed with the parent. The pool's
+    /// configuration does not set `in_children`.
     #[error(
         "the pool's pages were left with the parent process; make another pool in the child, or \
          set in_children when the pool is made"

@@ -1,4 +1,4 @@
-//! Fork: the pool is locked before a fork, and repaired on the first use in the child.
+//! The pool is locked before a fork, and repaired on its first use in the child.
 //!
 //! While the forking thread holds all locks, other threads can have left only the following state
 //! unfinished:
@@ -8,23 +8,23 @@
 //! - Zspages in no list.
 //! - Handle slots that are taken, but hold no object yet.
 //!
-//! The child lacks those threads, so it frees such objects, unlocks all entries, and rebuilds lists
-//! and counts. (The memory of a header that was allocated but not attached to a zspage is not
-//! recovered.)
+//! The child lacks the other threads. So the child frees objects without an entry, unlocks all
+//! entries, and rebuilds lists and counts. If a header was allocated but not attached to a zspage
+//! yet, its memory is not recovered.
 //!
-//! The thread that forks is not executing a function of the pool, so it holds none of these locks
-//! and can take them all. The thread's guards lock nothing in the child (`ForkStamp`), and can only
-//! be dropped there.
+//! The forking thread is not executing a function of the pool. So the forking thread holds no lock
+//! of the pool, and can take all locks of the pool. In the child, guards of the forking thread lock
+//! nothing (`ForkStamp`), and can only be dropped.
 //!
-//! If the pages are not `in_children`, the pool has no objects in a child, and no repair is made.
-//! In the child, counts do not change, every request is refused, and no call waits for an operation
-//! that a lost thread had begun. The pool detects this by comparing generations of processes, so it
-//! needs no fork handler.
+//! If the pages are not `in_children`, the child's pool has no objects, and is not repaired. The
+//! counts of such a pool do not change, the pool refuses every request, and no call waits for an
+//! operation of a lost thread. The pool needs no fork handler, because it compares generations of
+//! processes.
 //!
 //! # Safety
-//! The functions that repair are unsafe, because they unlock and free what lost threads had locked
-//! or allocated. `is_in_child` establishes that those threads do not exist, and the lock
-//! `repairing` ensures that one thread repairs the pool before others use it.
+//! The functions that repair are unsafe, because they unlock and free entries and objects of lost
+//! threads. `is_in_child` establishes that the lost threads do not exist in this process. The lock
+//! `repairing` ensures that one thread repairs the pool before other threads use it.
 #![allow(unsafe_code)]
 
 use crate::class::ClassState;
@@ -53,7 +53,7 @@ impl AtFork for PoolInner {
     }
 }
 
-/// Takes all locks of the pool before a fork, in their order, or releases them after the fork.
+/// Takes all locks of the pool before a fork, in the lock order, or releases them after the fork.
 fn at_fork(inner: &PoolInner, step: Step) {
     inner.compactor.at_fork(step);
     inner.prefaulter.at_fork(step);
@@ -66,13 +66,14 @@ fn at_fork(inner: &PoolInner, step: Step) {
     inner.memory.at_fork(step);
 }
 
-/// A pool that needs no repair: it is repaired, or left behind. Only this type gives access to the
-/// pool's entries. The value must not be kept beyond the current call, because a fork may follow.
+/// A pool that is repaired, or is left behind and needs no repair. Only this type gives access to
+/// the pool's entries. The value must not be kept beyond the current call, because a fork may
+/// follow.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RepairedPool<'p>(&'p PoolInner);
 
 impl<'p> RepairedPool<'p> {
-    /// Returns the pool itself, which may be kept.
+    /// Returns the pool itself, which may be kept after the current call.
     #[inline]
     pub(crate) fn inner(self) -> &'p PoolInner {
         self.0
@@ -95,12 +96,11 @@ impl Deref for RepairedPool<'_> {
     }
 }
 
-/// On the first use in a child, repairs the state that lost threads left unfinished. Every use of
-/// the pool calls this function first. It does not use the heap, because it may run while a page
-/// fault is handled.
+/// Repairs the pool on its first use in a child. Every function of the pool calls this function
+/// first. Does not use the heap, because the caller may be handling a page fault.
 ///
 /// # Errors
-/// [`Error::LeftBehind`]
+/// Fails with [`Error::LeftBehind`] if the pool is left behind.
 #[inline]
 pub(crate) fn repaired_or_err(inner: &PoolInner) -> Result<RepairedPool<'_>, Error> {
     if inner.is_in_child() {
@@ -109,7 +109,8 @@ pub(crate) fn repaired_or_err(inner: &PoolInner) -> Result<RepairedPool<'_>, Err
     Ok(RepairedPool(inner))
 }
 
-/// As [`repaired_or_err`], but panics on an error, for callers that can't return one.
+/// Repairs the pool as [`repaired_or_err`] does, but panics if the pool is left behind. Functions
+/// that can't return an error call this function.
 #[inline]
 pub(crate) fn repaired_or_panic(inner: &PoolInner) -> RepairedPool<'_> {
     match repaired_or_err(inner) {
@@ -118,8 +119,8 @@ pub(crate) fn repaired_or_panic(inner: &PoolInner) -> RepairedPool<'_> {
     }
 }
 
-/// As [`repaired_or_err`], but also returns a pool that is left behind, whose statistics do not
-/// change after the fork.
+/// Repairs the pool as [`repaired_or_err`] does, but also returns a pool that is left behind. The
+/// statistics of a pool that is left behind do not change after the fork.
 #[inline]
 pub(crate) fn repaired_or_left_behind(inner: &PoolInner) -> RepairedPool<'_> {
     let _left_behind = repaired_or_err(inner);
@@ -133,14 +134,14 @@ fn repair_in_child(inner: &PoolInner) -> Result<(), Error> {
     }
     let _one = inner.repairing.lock();
     if inner.is_in_child() {
-        // SAFETY: this process is a child that has the pages. This thread holds the lock
+        // SAFETY: this process is a child that has inherited the pages. This thread holds the lock
         // `repairing`, for which other threads wait.
         unsafe { repair(inner) };
     }
     Ok(())
 }
 
-/// Repairs the pool.
+/// Repairs entries, zspages, lists and counts.
 ///
 /// # Safety
 /// The process is a child that lacks all other threads of its parent, and no other thread uses the
@@ -173,7 +174,7 @@ unsafe fn repair(inner: &PoolInner) {
     inner.generation.store(generation(), Release);
 }
 
-/// Returns the length of the object at `offset` if entry `index` refers to this object.
+/// Returns the length of the object at `offset`, if entry `index` refers to that object.
 fn len_named(entries: &Table, index: u32, offset: u64) -> Option<usize> {
     let place = entries.peek(index, |entry, _| entry.peek().decode())?.ok()?;
     (place.offset == offset).then_some(place.len)
@@ -182,7 +183,7 @@ fn len_named(entries: &Table, index: u32, offset: u64) -> Option<usize> {
 /// Frees the objects of a zspage to which no entry refers, and adds the zspage to the lists.
 ///
 /// # Safety
-/// As for [`repair`].
+/// The preconditions of [`repair`] hold.
 unsafe fn repair_zspage(inner: &PoolInner, entries: &Table, id: ExtentId) {
     let mut locked = inner.lock(inner.class_of_zspage(id));
     let header = locked.header(id);
@@ -191,8 +192,8 @@ unsafe fn repair_zspage(inner: &PoolInner, entries: &Table, id: ExtentId) {
         inner.count_len(None, len);
         len.is_some()
     };
-    // SAFETY: the caller guarantees that no other thread uses the pool; `named` checks the entry of
-    // each object.
+    // SAFETY: the caller guarantees that no other thread uses the pool, and `named` checks the
+    // entry of each object.
     unsafe { release::repair(header, named) };
     locked.insert_repaired(id);
 }

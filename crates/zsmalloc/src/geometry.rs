@@ -1,12 +1,14 @@
 //! Geometry: the size classes, and the shape of their zspages.
 //!
 //! Native zspages are long, because only pages that objects touch are committed. A long zspage
-//! costs only address space, and has fewer unused bytes at its end than several short ones. The
-//! waste of a full zspage of k pages with objects of s bytes is `k * P mod s`; the waste of an
-//! object of n bytes is `s - n`. Class sizes are 8 bytes apart. The plan opens classes.
+//! costs only address space, and wastes fewer bytes at its end than several short zspages do. A
+//! full zspage of k pages with objects of s bytes wastes `k * P mod s` bytes. An object of n bytes
+//! wastes `s - n` bytes of its slot. Class sizes are 8 bytes apart, and the plan selects the
+//! classes that are open.
 //!
-//! The kernel's geometry can be selected for comparison. Every formula is that of the kernel's size
-//! classes. The 8 bytes that the kernel adds to a request stay unused at the end of the slot.
+//! The kernel's geometry can be selected for comparison. The formulas of this geometry are those of
+//! the kernel's size classes. The 8 bytes that the kernel adds to a request stay unused at the end
+//! of the slot.
 
 use page::{EXTENT_PAGES_MAX, page_size};
 use std::ops::RangeInclusive;
@@ -14,33 +16,36 @@ use std::ops::RangeInclusive;
 /// The unit of object offsets and of native class sizes.
 pub(crate) const GRAIN: usize = 8;
 const SIZE_MIN: usize = 32;
-/// The bytes of a device's slot. The largest class of order 0 has this size too, for slots stored
-/// raw.
+/// The size of a device's slot in bytes. The largest class of order 0 has the same size, and stores
+/// raw slots.
 const BLOCK: usize = 4096;
-/// The maximum order, that of blocks of 64 KiB.
+/// The maximum order. Blocks of this order have 64 KiB.
 pub const ORDER_MAX: u32 = 4;
-/// The size of the largest object in bytes. This is also the maximum page size, because the
+/// The size of the largest object in bytes. This size is also the maximum page size, because the
 /// kernel's geometry has a class of one page.
 pub(crate) const OBJECT_MAX: usize = BLOCK << ORDER_MAX;
-/// The bytes that the kernel adds to every request, because it keeps the handle in the object.
+/// The number of bytes that the kernel adds to every request, because the kernel stores the handle
+/// in the object.
 const HEADER: usize = 8;
-/// The maximum numbers of objects in a native zspage: for objects of at least `SMALL` bytes, and
-/// for smaller ones. Headers have room for these numbers.
+/// The maximum number of objects in a native zspage. `NATIVE_OBJECTS_MAX` is for objects of at
+/// least `SMALL` bytes, and `SMALL_OBJECTS_MAX` is for smaller objects. A header has room for these
+/// numbers.
 const NATIVE_OBJECTS_MAX: usize = 160;
 const SMALL_OBJECTS_MAX: usize = 512;
 const SMALL: usize = 512;
-/// The maximum number of objects in any zspage: a page of the maximum size with the smallest
-/// objects.
+/// The maximum number of objects in any zspage. A page of the maximum size holds this number of the
+/// smallest objects.
 pub(crate) const OBJECTS_MAX: usize = OBJECT_MAX / SIZE_MIN;
-/// The maximum number of classes: 509 up to a block, and 256 for each order.
+/// The maximum number of classes. There are 509 classes of up to 4 KiB, and 256 for each further
+/// order.
 pub(crate) const CLASSES_MAX: usize = 1536;
 
-/// The rule that determines a class table.
+/// The rule that determines the size classes and the shape of their zspages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Geometry {
-    /// Classes whose sizes are 8 bytes apart (8 << order above 4 KiB). The plan opens the classes
-    /// that save more than they cost for the pool's objects. A zspage has about a hundred objects
-    /// and is committed page by page.
+    /// Native classes. Sizes up to 4 KiB are 8 bytes apart. Larger sizes are 8 << order bytes
+    /// apart. The plan opens a class if the class saves more memory than it costs. A zspage has
+    /// about a hundred objects and is committed page by page.
     Native {
         /// The largest object has 4096 << order bytes.
         order: u32,
@@ -52,25 +57,24 @@ pub enum Geometry {
 /// The parameters of the kernel's geometry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KernelGeometry {
-    /// The maximum length of a zspage in pages (for classes above a page: in units of 4096 << order
-    /// bytes), 1 to 256 >> order.
+    /// The maximum length of a zspage, 1 to 256 >> order. The unit is a page for classes up to a
+    /// page, and a block of 4096 << order bytes for larger classes.
     pub chain: usize,
-    /// The rule that chooses a length up to `chain`.
+    /// The rule that chooses the length of a zspage, up to `chain`.
     pub rule: ChainRule,
     /// True if sizes whose zspages have the same shape share a class.
     pub merge: bool,
-    /// The largest object has 4096 << order bytes, or the bytes of a page if that is more.
+    /// The order. The largest object has 4096 << order bytes, or a page if a page is larger.
     pub order: u32,
 }
 
 /// The kernel's rules for the length of a class's zspages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChainRule {
-    /// The shortest length at which the greatest integer percentage of the bytes is used. This was
-    /// the rule until Linux 6.2, and the kernel's documentation describes it.
+    /// Chooses the shortest zspage that uses the greatest integer percentage of its bytes. The
+    /// kernel used this rule until Linux 6.2, and the kernel's documentation describes this rule.
     UsedPercent,
-    /// The shortest length at which the fewest bytes are wasted. This is the rule of the current
-    /// kernel.
+    /// Chooses the shortest zspage that wastes the fewest bytes. The current kernel uses this rule.
     LeastWaste,
 }
 
@@ -160,7 +164,7 @@ impl Geometry {
     /// Returns the result of [`ClassTable::huge_size`], but creates a table only if necessary.
     ///
     /// # Errors
-    /// As for [`table`](Self::table).
+    /// Fails as [`table`](Self::table) does.
     pub fn huge_size(&self, order: u32) -> Result<usize, GeometryError> {
         match self {
             Geometry::Kernel(_) => Ok(self.table()?.huge_size(order)),
@@ -179,12 +183,12 @@ impl Geometry {
 /// The shape of a class's zspages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClassShape {
-    /// The number of the class; merged sizes share the number of the largest size.
+    /// The number of the class. Sizes that are merged share the number of the largest of these
+    /// sizes.
     pub index: u32,
-    /// The distance between two slots, in bytes.
+    /// The distance between the starts of adjacent slots, in bytes.
     pub size: usize,
-    /// The smallest of the sizes that share the class; equal to `size` if the class has only one
-    /// size.
+    /// The smallest of the sizes that share the class, or `size` if the class has only one size.
     pub size_min: usize,
     /// The size of the largest object in the class, in bytes.
     pub capacity: usize,
@@ -214,7 +218,7 @@ impl ClassShape {
         (bytes - self.waste_for(page)) * 100 / bytes
     }
 
-    /// Returns whether a zspage has only one object, and so is one block of pages.
+    /// Returns whether a zspage has only one object.
     fn is_huge(&self) -> bool {
         self.objects == 1
     }
@@ -243,21 +247,21 @@ impl ClassTable {
         self.classes.last().map_or(0, |class| class.capacity)
     }
 
-    /// Returns the position of the smallest class for objects of `len` bytes.
+    /// Returns the position of the smallest class that holds objects of `len` bytes.
     pub fn position(&self, len: usize) -> Option<usize> {
         let position = self.classes.partition_point(|class| class.capacity < len);
         (len > 0 && position < self.classes.len()).then_some(position)
     }
 
-    /// Returns the largest class size, at most 4096 << order bytes, for which a zspage contains
-    /// more than one slot.
+    /// Returns the largest class size, up to 4096 << order bytes, whose zspages have more than one
+    /// slot.
     pub fn watermark(&self, order: u32) -> usize {
         let within = |class: &&ClassShape| class.size <= BLOCK << order && !class.is_huge();
         self.classes.iter().rev().find(within).map_or(0, |class| class.size)
     }
 
-    /// Returns the minimum compressed length at which blocks of `order` are stored raw, because
-    /// compression would gain nothing.
+    /// Returns the minimum compressed length at which blocks of order `order` are stored raw,
+    /// because compression to this length gains nothing.
     pub fn huge_size(&self, order: u32) -> usize {
         match self.geometry {
             Geometry::Kernel(_) => (self.watermark(order) + 1).saturating_sub(HEADER),
@@ -267,15 +271,15 @@ impl ClassTable {
 }
 
 /// Returns the minimum compressed length at which a native block is stored raw. A raw block is read
-/// by a copy alone, so compression must save at least a 64th to be worth the time of decompression.
+/// without decompression. So compression must save at least a 64th of the block.
 fn native_huge_size(order: u32) -> usize {
     (BLOCK << order) - ((BLOCK << order) >> 6) + 1
 }
 
 fn native_classes(page: usize, order: u32) -> Vec<ClassShape> {
     if cfg!(loom) {
-        // Loom models have one class, whose objects straddle pages: 4 objects lie in 3 pages. From
-        // order 1 on, models also have a smaller class, and therefore a plan.
+        // Loom models of order 0 have one class, whose objects straddle pages: 4 objects lie in 3
+        // pages. Models of higher orders also have a smaller class, and therefore a plan.
         let (small, large) = (shape(page, 0, 2048, 2048, 1), shape(page, order, 3072, 3072, 3));
         return if order == 0 { vec![large] } else { vec![small, large] };
     }
@@ -294,8 +298,8 @@ fn native_classes(page: usize, order: u32) -> Vec<ClassShape> {
     merged(shapes.collect())
 }
 
-/// The results of `native_chain` for pages of 4 KiB and sizes up to a page. They are computed at
-/// compile time, because every program that is run creates the table of classes.
+/// The results of `native_chain` for pages of 4 KiB and sizes up to a page. The results are
+/// computed at compile time, because every process of `uzram run` creates the table of classes.
 static NATIVE_CHAINS: [u16; (BLOCK - SIZE_MIN) / GRAIN + 1] = {
     let mut chains = [0; (BLOCK - SIZE_MIN) / GRAIN + 1];
     let mut nth = 0;
@@ -306,8 +310,8 @@ static NATIVE_CHAINS: [u16; (BLOCK - SIZE_MIN) / GRAIN + 1] = {
     chains
 };
 
-/// Returns the number of pages of a native zspage: the shortest length in the upper third of the
-/// possible lengths that wastes the smallest share of its bytes.
+/// Returns the number of pages of a native zspage. Considers the upper third of the possible
+/// lengths, and chooses the shortest length that wastes the smallest share of its bytes.
 const fn native_chain(page: usize, size: usize) -> usize {
     let objects = if size < SMALL { SMALL_OBJECTS_MAX } else { NATIVE_OBJECTS_MAX };
     let (least, bytes) = (size.div_ceil(page), objects * size);
@@ -320,7 +324,7 @@ const fn native_chain(page: usize, size: usize) -> usize {
     while pages < longest {
         pages += 1;
         let wasted = pages * page % size;
-        // This compares wasted / pages with the best ratio so far.
+        // Compares `wasted / pages` with the best ratio so far, without a division.
         if wasted * best.0 < best.1 * pages {
             best = (pages, wasted);
         }
@@ -329,21 +333,22 @@ const fn native_chain(page: usize, size: usize) -> usize {
 }
 
 impl KernelGeometry {
-    /// Returns the classes of sizes up to a page, then those of sizes up to 4096 << order bytes.
+    /// Returns the classes of sizes up to a page, then the classes of sizes up to 4096 << order
+    /// bytes.
     fn classes(&self, page: usize) -> Vec<ClassShape> {
         let mut classes = self.run(page, page, SIZE_MIN..=page, 0);
         let block = BLOCK << self.order;
         if block > page {
             let step = block >> 8;
-            // With pages above 4 KiB there are 257 sizes up to a page, otherwise 255.
+            // If pages are above 4 KiB, there are 257 sizes up to a page, otherwise 255.
             let first = classes.last().map_or(256, |last| 256.max(last.index + 1));
             classes.extend(self.run(page, block, page + step..=block, first));
         }
         classes
     }
 
-    /// Returns the classes of the sizes in `sizes` that are a 256th of `unit` apart. Their zspages
-    /// consist of blocks of `unit` bytes.
+    /// Returns the classes for those sizes in `sizes` that are a 256th of `unit` apart. The zspages
+    /// of these classes consist of blocks of `unit` bytes.
     fn run(
         &self,
         page: usize,
@@ -356,11 +361,11 @@ impl KernelGeometry {
         let shapes = (0..count).map(|nth| {
             let size = (sizes.start() + nth * step).min(top);
             // The largest class stores objects of its full size. In other classes the kernel's
-            // handle takes 8 bytes of each object.
+            // handle takes 8 bytes of each slot.
             let capacity = if size == top { size } else { size - HEADER };
             let of_blocks =
                 |blocks| shape(page, first + nth as u32, size, capacity, blocks * unit / page);
-            // If several lengths have the same score, the shortest is chosen.
+            // If several lengths have the same score, the shortest length is chosen.
             let others = (2..=self.chain).map(of_blocks);
             others.fold(of_blocks(1), |best, next| {
                 if self.score(page, &next) < self.score(page, &best) { next } else { best }
@@ -370,7 +375,7 @@ impl KernelGeometry {
         if self.merge { merged(shapes) } else { shapes }
     }
 
-    /// Returns the score of a shape. The rule prefers the lowest score.
+    /// Returns the score of a shape. The lowest score is the best.
     fn score(&self, page: usize, shape: &ClassShape) -> usize {
         match self.rule {
             ChainRule::UsedPercent => 100 - shape.used_percent_for(page),
@@ -390,8 +395,8 @@ fn shape(page: usize, index: u32, size: usize, capacity: usize, pages: usize) ->
     ClassShape { index, size, size_min: size, capacity, pages, objects }
 }
 
-/// Merges sizes whose zspages have the same shape into the class of the largest such size. The loop
-/// starts at the largest size, because each size is compared with the last class created.
+/// Merges sizes whose zspages have the same shape into the class of the largest of these sizes. The
+/// loop starts at the largest size, because each size is compared with the last class created.
 fn merged(shapes: Vec<ClassShape>) -> Vec<ClassShape> {
     let mut classes: Vec<ClassShape> = Vec::new();
     for shape in shapes.into_iter().rev() {

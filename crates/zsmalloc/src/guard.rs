@@ -38,8 +38,7 @@ fn alloc(inner: &PoolInner, len: usize, index: u32) -> Result<u64, Error> {
     Ok(new.offset())
 }
 
-/// Asks the prefault thread for the page of the class's next object. That page is not committed
-/// yet.
+/// Asks the prefault thread to commit the page of the class's next object.
 fn request_page(inner: &PoolInner, class: &Class) {
     if inner.prefaulter.is_enabled() && policy::prefaults(inner.used()) {
         inner.retained.want(class);
@@ -64,8 +63,8 @@ fn alloc_slot(inner: &PoolInner, class: &Class, index: u32) -> Result<NewSlot, E
                         inner.lock(class).insert(zspage);
                         continue;
                     }
-                    // A supply that refuses memory for metadata may accept it after retained pages
-                    // are released.
+                    // A supply that refuses memory for metadata may grant memory after retained
+                    // pages were released.
                     Err(refused) => refused,
                 }
             }
@@ -80,8 +79,9 @@ fn alloc_slot(inner: &PoolInner, class: &Class, index: u32) -> Result<NewSlot, E
         };
         refusals += 1;
         let has_purged = purge::purge(inner, PURGE_AT_LIMIT) > 0;
-        // This check must follow the purge: if another thread took the retained pages before the
-        // purge, that thread is still releasing them, or released them after the slot was refused.
+        // This check must follow the purge. Another thread may have taken the retained pages before
+        // the purge. The other thread is still releasing the pages, or has released them after the
+        // slot was refused.
         let others_release = inner.retained.is_release_under_way(released);
         if refusals == ATTEMPTS || !(has_purged || others_release) {
             let mut locked = inner.lock(class);
@@ -144,8 +144,8 @@ impl Drop for StagedObject<'_> {
         // In a child of fork, the repair frees objects to which no entry refers.
         if !self.stamp.is_stale() {
             let (class, zspage) = self.inner.locate(self.offset);
-            // SAFETY: `new` stored the object, and no entry refers to it: when an entry is changed
-            // to refer to it, this value is forgotten.
+            // SAFETY: `new` stored the object. When an entry is changed to refer to the object,
+            // this value is forgotten. So no entry refers to the object now.
             unsafe { free(self.inner, class, zspage, self.offset, self.len) };
         }
     }
@@ -166,11 +166,11 @@ impl Object<'_> {
     }
 }
 
-/// A slot that is reserved for bytes to be stored in an entry. A new slot is freed on drop.
+/// A slot that is reserved for bytes of an entry. If the slot is new, it is freed on drop.
 #[derive(Debug)]
 pub struct Reservation<'p> {
     held: Option<Object<'p>>,
-    /// The object staged for the bytes; `None` if the bytes replace the entry's object in place.
+    /// The object staged for the bytes, or `None` if the bytes replace the entry's object in place.
     staged: Option<StagedObject<'p>>,
 }
 
@@ -196,13 +196,14 @@ impl<'p> EntryWriteGuard<'p> {
         index: u32,
         admits: impl Fn(Row<'_>) -> bool,
     ) -> Option<Self> {
-        // A node may have entries beyond the pool's last one.
+        // A node may have entries beyond the pool's last entry.
         pool.check_index(index).ok()?;
         let lock = pool.entries().lock_existing(index, admits)?;
         Some(EntryWriteGuard { inner: pool.inner(), index, lock })
     }
 
-    /// Locks the entry of a free handle slot, which is empty. Returns its number and the guard.
+    /// Locks the entry of a free handle slot, which is empty. Returns the slot's number and the
+    /// guard.
     pub(crate) fn claim(pool: RepairedPool<'p>, slots: &HandleSlots) -> Result<(u32, Self), Error> {
         let (index, lock) = slots.claim(pool.entries())?;
         Ok((index, EntryWriteGuard { inner: pool.inner(), index, lock }))
@@ -239,16 +240,16 @@ impl<'p> EntryWriteGuard<'p> {
         StagedObject::new(self.inner, self.index, bytes)
     }
 
-    /// Stores `bytes` in the entry and unlocks it, as [`reserve`](Self::reserve) and then
-    /// [`store_in`](Self::store_in) do. On an error the entry is unlocked unchanged.
+    /// Stores `bytes` in the entry, and unlocks the entry. Combines [`reserve`](Self::reserve) and
+    /// [`store_in`](Self::store_in). On an error the entry is unlocked unchanged.
     pub fn store(self, bytes: &[u8], flags: u8) -> Result<Old, Error> {
         let room = self.reserve(bytes)?;
         Ok(self.store_in(room, bytes, flags))
     }
 
     /// Reserves a slot for `bytes`. The slot of the entry's object is reused if `bytes` belong in
-    /// the same class, or if `bytes` fit in the slot and the pool has no room for both objects
-    /// (I6).
+    /// the class of this object. The slot is also reused if `bytes` fit in the slot and the pool
+    /// has no room for a second object (I6).
     pub fn reserve(&self, bytes: &[u8]) -> Result<Reservation<'p>, Error> {
         let held = self.object();
         let in_place = Reservation { held, staged: None };
@@ -264,7 +265,7 @@ impl<'p> EntryWriteGuard<'p> {
     /// Stores `bytes` in `room`, which was reserved under this lock, and unlocks the entry.
     ///
     /// # Panics
-    /// If `room` was reserved for another entry or for another number of bytes.
+    /// Panics if `room` was reserved for another entry or for another number of bytes.
     pub fn store_in(self, room: Reservation<'p>, bytes: &[u8], flags: u8) -> Old {
         let location = self.lock.value().decode().ok();
         let is_ours = room.held.map(|object| object.location) == location;
@@ -281,7 +282,7 @@ impl<'p> EntryWriteGuard<'p> {
     /// Changes the entry to refer to `staged`, unlocks it, and frees the entry's previous object.
     ///
     /// # Panics
-    /// If `staged` belongs to another entry or pool.
+    /// Panics if `staged` belongs to another entry or pool.
     pub fn replace(self, staged: StagedObject<'p>, flags: u8) -> Old {
         let held = self.object();
         self.name_staged(staged, flags, held)
@@ -302,16 +303,16 @@ impl<'p> EntryWriteGuard<'p> {
     /// Stores `payload` (59 bits) in the entry, unlocks it, and frees the entry's previous object.
     ///
     /// # Panics
-    /// If `payload` has more than 59 bits.
+    /// Panics if `payload` has more than 59 bits.
     pub fn set_payload(self, payload: u64) -> Old {
         let (value, held) = (Value::inline(payload), self.object());
         // SAFETY: `value` refers to no object.
         unsafe { self.finish(value, held) }
     }
 
-    /// Overwrites the entry's object with `bytes`, if they fit into its slot, and unlocks the
-    /// entry. Callers use this if the pool has no room for both objects (I6). If `bytes` do not
-    /// fit, changes nothing and returns the guard.
+    /// Overwrites the entry's object with `bytes`, and unlocks the entry. If `bytes` do not fit in
+    /// the object's slot, changes nothing and returns the guard. Callers use this function if the
+    /// pool has no room for a second object (I6).
     pub fn overwrite(self, bytes: &[u8], flags: u8) -> Result<Old, Self> {
         match self.object() {
             Some(object) if object.has_room_for(bytes) => {
@@ -327,10 +328,10 @@ impl<'p> EntryWriteGuard<'p> {
         let value = Value::object(Location { offset, len: bytes.len(), flags });
         self.inner.count_len(Some(len), Some(bytes.len()));
         // The class's lock is held so that a mover copies only complete objects. A fork takes this
-        // lock too, so in the child the length in the entry matches the bytes.
+        // lock too, so in a child the length in the entry matches the object's bytes.
         let _locked = self.inner.lock(class);
-        // SAFETY: the object's slot has room for `bytes`; its entry is locked exclusively and its
-        // class is locked (zs-M2). The entry refers to the same place as before.
+        // SAFETY: the object's slot has room for `bytes`. The object's entry is locked exclusively,
+        // and its class is locked (zs-M2). The entry still refers to the same place.
         unsafe {
             self.inner.memory.write(offset, bytes);
             self.lock.unlock(value);
@@ -346,8 +347,8 @@ impl<'p> EntryWriteGuard<'p> {
         match held {
             Some(object) if bytes.len() <= len => {
                 let _locked = self.inner.lock(object.class);
-                // SAFETY: the bytes are in the object; its entry is locked exclusively and its
-                // class is locked (zs-M2).
+                // SAFETY: the bytes lie in the object. The object's entry is locked exclusively,
+                // and its class is locked (zs-M2).
                 unsafe { self.inner.memory.write(object.location.offset, bytes) };
                 Ok(())
             }

@@ -6,13 +6,13 @@
 //!   shard: leaf, a bit per slot of it that was free when the shard took it, and the 24 slots
 //!          that were freed last; there are 8 shards, for the threads
 //! ```
-//! A slot is free if its entry is empty and unlocked, and a thread takes it by locking that entry.
-//! Shards and counts are only hints for the search. A slot's generation grows when its entry
-//! becomes empty, before the entry is unlocked. After the last generation the slot is *worn out*,
-//! and is not used again. A free slot may be removed from the table, which keeps the floor of the
-//! slot's leaf.
+//! A slot is free if its entry is empty and unlocked. A thread takes a free slot by locking the
+//! slot's entry. Shards and counts are only hints for the search. A slot's generation grows when
+//! its entry becomes empty, before the entry is unlocked. After the last generation the slot is
+//! *worn out*, and is not used again. A free slot may be removed from the table, which keeps the
+//! floor of the slot's leaf.
 //!
-//! Lock order: shard, then the table's lock.
+//! The lock order is shard, table.
 
 mod leaf;
 
@@ -33,17 +33,18 @@ const NO_LEAF: u32 = u32::MAX;
 #[repr(align(128))]
 struct Shard {
     free: Mutex<Free>,
-    /// The shard's leaf. Threads of other shards read this number, so that they take another leaf.
+    /// The number of the shard's leaf. Other shards read this number, so that they take other
+    /// leaves.
     leaf: AtomicU32,
 }
 
 /// Handle slots that may be free.
 #[derive(Debug, Default)]
 struct Free {
-    /// A bitmap of the slots of the shard's leaf that threads have not tried to take yet.
+    /// A bit for each slot of the shard's leaf that no thread has tried to take yet.
     of_leaf: [u64; LEAF.div_ceil(64)],
-    /// The slots that were freed last, whose entries are likely in the processor's caches. The
-    /// first `count` numbers are valid.
+    /// The numbers of the slots that were freed last. The entries of these slots are likely in the
+    /// processor's caches. The first `count` numbers are valid.
     recent: [u32; RECENT_SLOTS],
     count: usize,
 }
@@ -75,7 +76,7 @@ pub(crate) struct HandleSlots {
     shards: Box<[Shard]>,
     /// The number of leaves that shards have taken so far.
     opened: AtomicU32,
-    /// The number of a leaf. No leaf with a lower number had room at the last search.
+    /// The leaf at which a search begins. No leaf with a lower number had room at the last search.
     lowest: AtomicU32,
     worn_out: AtomicU64,
 }
@@ -118,8 +119,9 @@ impl HandleSlots {
         &self.shards[thread_number() % HANDLE_SHARDS]
     }
 
-    /// Finds a leaf for a shard: the lowest leaf with enough free slots that no other shard has
-    /// taken, else a new leaf, else any leaf with a free slot.
+    /// Finds a leaf for a shard. The first choice is the lowest leaf that has enough free slots and
+    /// that no other shard has taken. The second choice is a new leaf, and the last choice is any
+    /// leaf with a free slot.
     fn leaf_with_room(
         &self,
         table: &Table,
@@ -158,7 +160,7 @@ impl HandleSlots {
     }
 
     /// Counts a handle slot as free after its object was freed. `generation` is the generation of
-    /// that object.
+    /// the freed object's handle.
     pub(crate) fn mark_free(&self, table: &Table, index: u32, generation: u32) {
         if generation == GENERATION_MAX {
             self.worn_out.fetch_add(1, Relaxed);
@@ -172,7 +174,7 @@ impl HandleSlots {
                 self.lowest.fetch_min(nth, Relaxed);
             }
         }
-        // If another thread holds the shard's lock, this slot is not added to its hints.
+        // If another thread holds the shard's lock, this slot is not added to the shard's hints.
         if let Some(mut free) = self.shard().free.try_lock() {
             free.push_recent(index);
         }
@@ -192,8 +194,8 @@ impl HandleSlots {
 
     /// In a child of fork, rebuilds the counts. The table is already repaired.
     pub(crate) fn repair(&self, table: &Table) {
-        // Handle slots without an object are free, even if a lost thread had taken them. That
-        // thread may not have advanced the slots' generation or counted the slots.
+        // Handle slots without an object are free, even those that a lost thread had taken. The
+        // lost thread may not have advanced the generations of these slots, or counted the slots.
         let mut all_worn_out = 0;
         for (nth, leaf) in table.handle_leaves() {
             let (used, worn_out) = count(table, nth, true);

@@ -1,7 +1,7 @@
 //! The parts of a pool: entries, classes and memory, the set of open classes, and the number of
 //! objects of each size.
 //!
-//! Lock order: entry, class, slab caches, space. Pages are released with no lock held.
+//! The lock order is entry, class, slab caches, space. Pages are released with no lock held.
 #![allow(unsafe_code)]
 
 use crate::class::Class;
@@ -35,8 +35,8 @@ pub(crate) struct Compaction {
     pub(crate) cpu_nanoseconds: AtomicU64,
     pub(crate) plans: AtomicU64,
     pub(crate) is_active: AtomicBool,
-    /// The number of pages in use when all objects were last moved to the classes of the plan, or a
-    /// smaller number that was in use later.
+    /// The number of pages in use when all objects were last moved to the plan's classes.
+    /// `has_grown` lowers this number if fewer pages are in use later.
     refined: AtomicUsize,
 }
 
@@ -48,7 +48,7 @@ pub(crate) struct PoolInner {
     entries: Table,
     /// The maximum number of entries.
     len: u64,
-    /// The allocator of handle slots, in a pool with handles.
+    /// The allocator of handle slots, if the pool has handles.
     pub(crate) handles: Option<Arc<HandleSlots>>,
     pub(crate) memory: Memory,
     pub(crate) classes: Box<[Class]>,
@@ -62,8 +62,8 @@ pub(crate) struct PoolInner {
     pub(crate) compactor: Arc<Worker>,
     /// The thread that prefaults and releases pages in the background.
     pub(crate) prefaulter: Arc<Worker>,
-    /// The generation of the process that created or last repaired the pool: see
-    /// [`page::fork::generation`].
+    /// The generation of the process that created or last repaired the pool (see
+    /// [`page::fork::generation`]).
     pub(crate) generation: AtomicU32,
     /// The lock that is held during the repair in a child of fork.
     pub(crate) repairing: Mutex<()>,
@@ -91,7 +91,8 @@ impl PoolInner {
         let by_size = (0..table.largest() / GRAIN + 1)
             .map(|place| table.position((place * GRAIN).max(1)).unwrap_or(0) as u16);
         let whole = matches!(config.geometry, Geometry::Kernel(_));
-        // Long zspages allow large granules; the kernel's zspages have only 1 to 16 pages.
+        // Native zspages are long, and allow large granules. The kernel's zspages have only 1 to 16
+        // pages.
         let granule = if whole { 1 } else { 16 };
         let pages = page::Config { granule, ..config.pages };
         let classes = shapes.iter().enumerate();
@@ -131,8 +132,8 @@ impl PoolInner {
         &self.entries
     }
 
-    /// Calculates the size classes and returns them. They are not stored, because they are rarely
-    /// needed.
+    /// Calculates the size classes and returns them. The size classes are not stored, because they
+    /// are rarely needed.
     pub(crate) fn table(&self) -> ClassTable {
         match self.geometry.table() {
             Ok(table) => table,
@@ -157,8 +158,8 @@ impl PoolInner {
         self.classes.last().map_or(0, Class::capacity)
     }
 
-    /// Returns the smallest class for objects of `len` bytes, and the smallest open class for them,
-    /// in which they are stored.
+    /// Returns the smallest class for objects of `len` bytes, and the smallest open class for such
+    /// objects. The objects are stored in the open class.
     pub(crate) fn classes_of(&self, len: usize) -> Result<(&Class, &Class), Error> {
         let Some(&own) = self.by_size.get(len.div_ceil(GRAIN)).filter(|_| len > 0) else {
             return Err(Error::Size { size: len, max: self.largest() });
@@ -182,8 +183,8 @@ impl PoolInner {
     /// Prefetches an object that is to be overwritten, and its class, into the processor's caches.
     /// The object may already be freed.
     pub(crate) fn prefetch(&self, offset: u64, len: usize) {
-        // The object is prefetched first: its page table walk overlaps with the look-up of the
-        // class.
+        // The object is prefetched first, so that its page table walk overlaps with the look-up of
+        // the class.
         self.memory.prefetch(offset, len, policy::LINES_OVERWRITTEN);
         let extent = self.memory.space.find(offset).map(|id| self.memory.space.extent(id));
         let class = extent.and_then(|extent| self.classes.get(extent.tag() as usize));
@@ -193,7 +194,7 @@ impl PoolInner {
     /// Locks a class of the pool.
     ///
     /// # Panics
-    /// If the class belongs to another pool.
+    /// Panics if the class belongs to another pool.
     pub(crate) fn lock<'p>(&'p self, class: &'p Class) -> ClassGuard<'p> {
         self.expect_own(class);
         // SAFETY: class, memory and retained pages belong to this pool.
@@ -235,7 +236,7 @@ impl PoolInner {
         self.plan.is_open(class.position as usize)
     }
 
-    /// Chooses the open classes again.
+    /// Computes a new plan, which chooses the open classes.
     pub(crate) fn replan(&self, purpose: Purpose) {
         let size = |position: usize| {
             let class = &self.classes[position];
@@ -263,9 +264,9 @@ impl PoolInner {
         }
     }
 
-    /// Returns the pool's size if the pool has grown so far since it was last refined that finer
-    /// classes are now open for some objects. After moving these objects, the caller passes the
-    /// result to [`refined`](Self::refined).
+    /// Returns the pool's size if the pool has grown enough since its objects were last moved to
+    /// the plan's classes. After the caller has moved the objects again, it passes the result to
+    /// [`refined`](Self::refined).
     pub(crate) fn has_grown(&self) -> Option<Grown> {
         let used = self.used();
         let refined = self.compaction.refined.fetch_min(used, Relaxed).min(used);

@@ -1,9 +1,9 @@
 //! zsmalloc: a pool that packs objects of arbitrary sizes densely.
 //!
 //! Objects of similar size share *zspages*: extents of consecutive pages. Only pages that an object
-//! touches are committed. Every object is one plain slice, and belongs to an *entry* of 8 bytes,
-//! which holds the object's place and is its lock. The zspage's header holds the entry's number for
-//! each object.
+//! touches are committed. Every object is one plain slice, and belongs to an *entry* of 8 bytes.
+//! The entry holds the object's place and is the object's lock. The zspage's header holds the entry
+//! number of each object.
 //!
 //! ```text
 //!   store: size -> Class -> zspage with room -> lowest free slot -> pages committed
@@ -12,8 +12,8 @@
 //!   free:  entry -> offset -> extent -> class -> bit cleared -> pages without objects released
 //! ```
 //!
-//! Numbered entries, such as a device's slots, are provided by [`EntryPool`]. [`Pool`] returns
-//! opaque [`Handle`]s, each of which encodes the number of an entry and its generation.
+//! [`EntryPool`] provides numbered entries, for example for a device's slots. [`Pool`] returns
+//! opaque [`Handle`]s, each of which encodes an entry's number and generation.
 
 mod background;
 mod check;
@@ -64,6 +64,7 @@ pub use table::{Columns, Row};
 pub struct Config {
     /// The size classes, and the shape of their zspages.
     pub geometry: Geometry,
-    /// The pool's pages: their limit, and the supply that may refuse them.
+    /// The configuration of the pool's pages, with their limit and the supply that may refuse
+    /// pages.
     pub pages: page::Config,
 }

@@ -1,9 +1,9 @@
-//! Models of the whole core: the production code, with loom's class locks and entries, over real
-//! pages.
+//! Loom models of the whole core. The models run the production code with loom's class locks and
+//! entries, over real pages.
 //!
 //! The single class has 4 slots of 3072 bytes in 3 pages (see `native_classes`), so slots 1 and 2
-//! straddle pages. If there are two classes, the other class has 2 slots of 2048 bytes in one page.
-//! The contents of an object depend on its version, and every model ends with a check of all
+//! straddle pages. If a model has two classes, the other class has 2 slots of 2048 bytes in one
+//! page. The contents of an object depend on its version. Every model ends with a check of all
 //! invariants.
 #![allow(clippy::unwrap_used)]
 
@@ -22,11 +22,11 @@ const WORDS: u64 = 8;
 
 struct Scene {
     core: EntryPool,
-    /// The number of steps. At each access to this counter, loom may switch threads.
+    /// A count of steps. At each access to this count, loom may switch threads.
     steps: AtomicUsize,
 }
 
-/// The lowest version of objects of the small class.
+/// Objects with this version or a higher version belong to the small class.
 const SMALL: u8 = 100;
 
 fn bytes(version: u8) -> Vec<u8> {
@@ -85,15 +85,15 @@ impl Scene {
     }
 
     /// Creates two zspages with two objects each. The objects of entries 0 and 1 are in one zspage,
-    /// those of entries 4 and 5 in the other.
+    /// and those of entries 4 and 5 are in the other zspage.
     fn two_half_full(&self) {
         (0..6).for_each(|index| self.store(index, index as u8 + 1));
         self.free(2);
         self.free(3);
     }
 
-    /// As `two_half_full`, but only entries 0 and 4 have objects. So one zspage can be emptied even
-    /// while a third object is staged.
+    /// Creates two zspages with one object each: the objects of entries 0 and 4. So one zspage can
+    /// be emptied even while a third object is staged.
     fn two_sparse(&self) {
         self.two_half_full();
         self.free(1);
@@ -114,13 +114,13 @@ fn depth() -> usize {
     if std::env::var_os("UZRAM_LONG").is_some() { usize::MAX } else { 2 }
 }
 
-/// Returns the maximum number of preemptions for a model that takes at least 10 seconds with two
-/// preemptions: one in `make test`, `preemptions` in `make long`.
+/// Returns the maximum number of preemptions for a slow model: one in `make test`, `preemptions` in
+/// `make long`. A slow model takes at least 10 seconds with two preemptions.
 pub(crate) fn slow(preemptions: usize) -> usize {
     if depth() == usize::MAX { preemptions } else { 1 }
 }
 
-/// Does the same as [`model`] with two classes, and so with a plan.
+/// Explores interleavings as [`model`] does, but on two classes, and so with a plan.
 fn model_of_two<const N: usize>(
     preemptions: usize,
     before: Actor,
@@ -131,8 +131,8 @@ fn model_of_two<const N: usize>(
     model_of(preemptions, make, before, actors, Scene::step, after);
 }
 
-/// As [`model`], for any type of scene. Each actor except the first runs on its own thread, and
-/// calls `ended` last.
+/// Explores interleavings as [`model`] does, for any type of scene. Each actor except the first
+/// runs on its own thread, and calls `ended` last.
 pub(crate) fn model_of<S: Send + Sync + 'static, const N: usize>(
     preemptions: usize,
     make: fn() -> S,
@@ -308,7 +308,7 @@ fn loom_core_release_against_allocation() {
     );
 }
 
-/// The last object of a zspage is freed while its other pages are being released.
+/// The last object of a zspage is freed while other pages of the zspage are being released.
 #[test]
 fn loom_core_release_against_free() {
     model(
@@ -337,7 +337,7 @@ fn loom_core_release_against_compaction() {
         4,
         |scene| {
             scene.two_half_full();
-            // The emptiest zspage is the one with pages to release.
+            // The zspage with pages to release is now the emptiest zspage.
             scene.free(1);
         },
         [

@@ -1,6 +1,6 @@
-//! The memory of a pool: its pages, the headers of its zspages, and the only access to raw bytes.
-//! The descriptor of a zspage's extent never moves, and contains the pointer to the zspage's
-//! header.
+//! The memory of a pool: its pages, and the headers of its zspages. Raw bytes are accessed only in
+//! this module. The descriptor of a zspage's extent never moves, and contains the pointer to the
+//! zspage's header.
 //!
 //! # Safety
 //! The safety of this module depends on three facts, which the rest of the crate establishes:
@@ -12,8 +12,8 @@
 //!   (`EntryWriteGuard`).
 //! - zs-M3: bytes are read only under the entry's shared or exclusive lock. A slot is freed only
 //!   after the entry no longer refers to it. The entry was changed under its exclusive lock or, by
-//!   a mover, in one step from its unlocked state. So no other thread had locked the entry at that
-//!   moment, and none reads the old slot afterwards.
+//!   a mover, in one step from its unlocked state. So no other thread had locked the entry at the
+//!   moment of the change, and no thread reads the old slot afterwards.
 //!
 //! A null pointer to a header means that the zspage has no header.
 #![allow(unsafe_code)]
@@ -35,15 +35,15 @@ use std::sync::Arc;
 #[cfg(target_arch = "x86_64")]
 const LINE: usize = 64;
 
-/// The number of bits for a header's address, the same as for a node's address in the table of
-/// entries. The bits above encode the class.
+/// The number of bits of a header's address. The higher bits encode the class. Addresses of nodes
+/// in the table of entries have the same number of bits.
 const ADDRESS_BITS: u32 = 48;
 const ADDRESS: usize = (1 << ADDRESS_BITS) - 1;
 
 /// A pointer to a zspage's header, and the zspage's class, in one word. Numbers of extents are
 /// reused, so two separate reads could return the header and the class of different zspages. The
-/// word is null if there is no zspage, or if the zspage is being created or destroyed. The word
-/// changes only under the class's lock.
+/// word is null if the extent is no zspage, or is a zspage that is being created or destroyed. The
+/// word changes only under the class's lock.
 #[derive(Debug)]
 #[repr(transparent)]
 pub(crate) struct HeaderPtr(AtomicPtr<u8>);
@@ -81,13 +81,13 @@ impl HeaderPtr {
         header.filter(|_| (raw.addr() >> ADDRESS_BITS) as u32 == class)
     }
 
-    /// Returns true if this is a zspage, of any class.
+    /// Returns whether this is a zspage, of any class.
     pub(crate) fn is_attached(&self) -> bool {
         !self.0.load(Acquire).is_null()
     }
 }
 
-/// A zspage that no other thread can find, because it is being created or destroyed. Such a zspage
+/// A zspage that no other thread can find, because it is being created or destroyed. A loose zspage
 /// has neither objects nor committed pages.
 #[derive(Debug)]
 pub(crate) struct Loose<'m> {
@@ -101,8 +101,8 @@ impl<'m> Loose<'m> {
     /// Returns a `Loose` for a zspage of `class` that was detached.
     ///
     /// # Safety
-    /// `id` is such a zspage in this memory. It is in no list, has neither objects nor committed
-    /// pages, and `header` was its header.
+    /// `id` is a detached zspage of `class` in this memory. The zspage is in no list, has neither
+    /// objects nor committed pages, and `header` was its header.
     pub(crate) unsafe fn new(
         memory: &'m Memory,
         class: &'m Class,
@@ -115,7 +115,7 @@ impl<'m> Loose<'m> {
     /// Publishes the zspage to holders of the lock of `class`.
     ///
     /// # Panics
-    /// If the zspage lies in another pool's memory, or was created for another class.
+    /// Panics if the zspage lies in another pool's memory, or was created for another class.
     pub(crate) fn attach(self, memory: &Memory, class: &Class) -> ExtentId {
         let is_its = std::ptr::eq(self.memory, memory) && std::ptr::eq(self.class, class);
         assert!(is_its, "{:?} was made for {:?}", self.id, self.class);
@@ -127,8 +127,8 @@ impl<'m> Loose<'m> {
 
     pub(crate) fn destroy(self) {
         // SAFETY: this module created the header for this number of objects. No other thread can
-        // find the header or the zspage, because this value is the only reference (`create`,
-        // `new`), and the zspage has no object.
+        // find the header or the zspage, because this value is the only reference to them
+        // (`create`, `new`). The zspage has no object.
         unsafe {
             self.memory.free_header(self.class.objects(), self.header);
             self.memory.space.free(self.id);
@@ -136,7 +136,7 @@ impl<'m> Loose<'m> {
     }
 }
 
-/// Prefetches a value that will be read soon into the processor's caches.
+/// Prefetches into the processor's caches a value that will be read soon.
 #[inline]
 pub(crate) fn prefetch_whole<T>(it: &T) {
     let bytes = NonNull::from(it).cast();
@@ -184,8 +184,8 @@ impl Memory {
         self.space.metadata_bytes() + self.arena.bytes()
     }
 
-    /// Frees, in a child, zspages that a lost thread had created but not attached, or detached but
-    /// not freed. Such zspages have no pages.
+    /// In a child of fork, frees zspages that a lost thread had created but not attached, or
+    /// detached but not freed. Zspages without a header have no pages.
     ///
     /// # Safety
     /// The process is a child without the other threads of its parent.
@@ -217,7 +217,7 @@ impl Memory {
         let (position, objects) = (class.position, class.objects());
         let header = self.header_cache(objects).alloc()?;
         // SAFETY: the cache's objects have at least Header::bytes(objects) bytes, no other thread
-        // uses this one, and zeros are valid for a header.
+        // uses this object, and zeros are valid for a header.
         unsafe { header.write_bytes(0, Header::bytes(objects as usize)) };
         match self.space.alloc(class.pages(), position) {
             Ok(id) => Ok(Loose { memory: self, class, id, header }),
@@ -229,11 +229,12 @@ impl Memory {
         }
     }
 
-    /// Copies a header to a lower address, if memory there is free on a page with other headers.
+    /// Copies a header to a lower address, if a page that holds other headers has room there.
     /// Returns the copy.
     ///
     /// # Safety
-    /// `header` is that of a zspage with `objects` slots, and does not change during the call.
+    /// `header` is the header of a zspage with `objects` slots, and does not change during the
+    /// call.
     pub(crate) unsafe fn copy_header(
         &self,
         objects: u32,
@@ -241,7 +242,7 @@ impl Memory {
     ) -> Option<NonNull<u8>> {
         let new = self.header_cache(objects).alloc_before(header)?;
         // SAFETY: both headers are objects of the same cache with at least this number of bytes,
-        // and no other thread uses the new one.
+        // and no other thread uses the new header.
         unsafe { new.copy_from_nonoverlapping(header, Header::bytes(objects as usize)) };
         Some(new)
     }
@@ -258,15 +259,15 @@ impl Memory {
         debug_assert_eq!(freed, Ok(()), "a header is freed once, to its own cache");
     }
 
-    /// Locks or unlocks the memory for a fork.
+    /// Locks the memory before a fork, or unlocks it after the fork.
     pub(crate) fn at_fork(&self, step: Step) {
         self.header_caches.iter().for_each(|cache| cache.at_fork(step));
         self.arena.at_fork(step);
         self.space.at_fork(step);
     }
 
-    /// Repairs, in a child, the metadata that lost threads left behind. The committed pages are
-    /// counted first, because the repair releases pages.
+    /// In a child of fork, repairs metadata that lost threads left unfinished. The committed pages
+    /// are counted first, because the repair releases pages.
     ///
     /// # Safety
     /// The process is a child without the other threads of its parent.
@@ -283,15 +284,15 @@ impl Memory {
         }
     }
 
-    /// Writes an object, or the first bytes of one.
+    /// Writes an object, or the first bytes of an object.
     ///
     /// # Safety
-    /// The slot at `offset` has room for `bytes`. Either the caller has allocated the slot and no
-    /// entry refers to it yet, or the caller holds the lock of its class and the exclusive lock of
-    /// the entry that refers to it (zs-M2).
+    /// The slot at `offset` has room for `bytes`. If no entry refers to the slot yet, the caller
+    /// has allocated the slot. Otherwise, the slot's class is locked, and the entry that refers to
+    /// the slot is locked exclusively (zs-M2).
     pub(crate) unsafe fn write(&self, offset: u64, bytes: &[u8]) {
-        // SAFETY: by zs-M1 the slot is committed and has no other owner; by zs-M2 and zs-M3 no
-        // other thread reads it.
+        // SAFETY: by zs-M1 the slot is committed and has no other owner. By zs-M2 and zs-M3 no
+        // other thread reads the slot.
         unsafe { self.space.write(offset, bytes) }
     }
 
@@ -310,11 +311,11 @@ impl Memory {
     /// Returns the bytes of an object.
     ///
     /// # Safety
-    /// An entry refers to `len` bytes at `offset`. As long as the slice exists, the caller keeps
-    /// that entry locked, and no thread changes the bytes (zs-M3).
+    /// An entry refers to `len` bytes at `offset`. While the slice exists, the caller keeps the
+    /// entry locked, and no thread changes the bytes (zs-M3).
     pub(crate) unsafe fn read(&self, offset: u64, len: usize) -> &[u8] {
-        // SAFETY: by zs-M1 the slot is committed, by zs-M2 it was written before the entry referred
-        // to it, and by zs-M3 it is neither written nor freed while the entry is locked.
+        // SAFETY: by zs-M1 the slot is committed. By zs-M2 it was written before the entry referred
+        // to it. By zs-M3 it is neither written nor freed while the entry is locked.
         unsafe { self.space.bytes(offset, len) }
     }
 
@@ -332,7 +333,7 @@ impl Memory {
         object.iter().for_each(|&object| prefetch(object, lines));
     }
 
-    /// Releases pages of zspages. Each set is reduced to the pages that were released.
+    /// Releases pages of zspages. Each set in `batch` is reduced to the pages that were released.
     ///
     /// # Safety
     /// No object lies on the pages, and all slots on them are withheld
@@ -342,7 +343,8 @@ impl Memory {
         batch: impl Iterator<Item = (ExtentId, &'b PageSet)> + Clone,
     ) {
         // SAFETY: no slot on these pages is live, and withheld slots are not allocated. So no
-        // thread reads, writes or commits them until `ClassGuard` frees the slots, after this call.
+        // thread reads, writes or commits these pages until `ClassGuard` frees the slots, after
+        // this call.
         unsafe { self.space.release_all(batch) }
     }
 }

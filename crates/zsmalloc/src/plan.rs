@@ -6,17 +6,18 @@
 //! ```
 //! An open class costs about half a page, the unused part of its last page. If the class is closed,
 //! its objects are rounded up to the next open class instead. Therefore, a small pool needs few
-//! open classes, and a large pool needs many. The cost of the cheapest set of open classes up to
-//! size j, if the class of size j is open:
+//! open classes, and a large pool needs many. Let cost(j) be the cost of the cheapest set of open
+//! classes up to size j, if the class of size j is open:
 //!
 //! ```text
 //!   cost(j) = min over i < j of
 //!             cost(i) + opening(j) + sum of n(b) * (size(j) - size(b)), b in i+1 ..= j
 //! ```
-//! Let N(i) and B(i) be the sums of n(b) and of n(b) * size(b) up to i. Then the part that depends
-//! on i is a linear function of size(j): `cost(i) + B(i) - N(i) * size(j)`, with slopes that fall
-//! as i grows. The best i for every j is found by one walk along the lower hull of these lines, so
-//! the time to compute a plan is linear in the number of sizes.
+//! Let N(i) be the sum of n(b), and B(i) the sum of n(b) * size(b), over the sizes up to i. The
+//! part of cost(j) that depends on i is then `cost(i) + B(i) - N(i) * size(j)`. This part is a line
+//! in size(j), and the slopes of the lines fall as i grows. One walk along the lower hull of these
+//! lines finds the best i for every j. So the time to compute a plan is linear in the number of
+//! sizes.
 
 use crate::Error;
 use crate::geometry::CLASSES_MAX;
@@ -36,7 +37,7 @@ pub(crate) struct Plan {
     /// True if the plan depends on the stored objects. If false, all classes stay open.
     is_remade: bool,
     open: AtomicUsize,
-    /// The maximum and minimum number of pages in use for which the plan is not outdated.
+    /// The plan is outdated if more than `above` or fewer than `below` pages are in use.
     above: AtomicUsize,
     below: AtomicUsize,
     planning: Mutex<()>,
@@ -55,7 +56,7 @@ pub(crate) struct Size {
 pub(crate) enum Purpose {
     /// The pool has grown. Present objects remain in their classes, so the plan is for new objects.
     Growth,
-    /// The compactor runs. The compactor will empty the classes that the plan closes.
+    /// The compactor runs, and will empty the classes that the plan closes.
     Compaction,
 }
 
@@ -170,12 +171,12 @@ impl Plan {
     }
 }
 
-/// The part of cost(j) that depends on i, as a function of size(j): see the top of this file.
+/// The part of cost(j) that depends on i, as a line in size(j) (see the top of this file).
 #[derive(Clone, Copy, Debug, Default)]
 struct Line {
-    /// cost(i) + B(i)
+    /// The line's value at size(j) = 0, which is cost(i) + B(i).
     intercept: i64,
-    /// N(i), by which the line falls per byte.
+    /// The amount by which the line falls per byte, which is N(i).
     count: u32,
     /// The position of i plus 1, or 0 if no class below j is open.
     open: u16,
@@ -187,8 +188,8 @@ impl Line {
         self.intercept - self.count as i64 * bytes
     }
 
-    /// Returns whether the line `between` is nowhere below both `self` and `after`. The three lines
-    /// are in the order of their slopes; `after` falls most steeply.
+    /// Returns whether the line `between` is nowhere below both `self` and `after`. The slopes are
+    /// in this order: `self` falls least steeply, and `after` falls most steeply.
     fn makes_needless(&self, between: &Line, after: &Line) -> bool {
         let rise = |to: &Line| (to.intercept - self.intercept) as i128;
         let run = |to: &Line| (to.count - self.count) as i128;
@@ -196,8 +197,8 @@ impl Line {
     }
 }
 
-/// The lower hull of the added lines: `lines[first..end]`, in the order of their slopes. A line
-/// before `first` is the lowest only at sizes below those already queried.
+/// The lower hull of the added lines, which is `lines[first..end]` in the order of their slopes.
+/// Lines before `first` are the lowest only at sizes below those already queried.
 struct Hull {
     lines: [Line; CLASSES_MAX + 1],
     first: usize,
@@ -205,8 +206,8 @@ struct Hull {
 }
 
 impl Hull {
-    /// Returns a hull of one line, whose value is 0 because no class below is open and no objects
-    /// are smaller.
+    /// Returns a hull of one line, whose value is 0. The line means that no class below is open and
+    /// no objects are smaller.
     fn new() -> Self {
         Hull { lines: [Line::default(); CLASSES_MAX + 1], first: 0, end: 1 }
     }
@@ -223,8 +224,8 @@ impl Hull {
     /// Adds a line, which must fall at least as steeply as the last line of the hull.
     fn add(&mut self, line: Line) {
         let last = self.lines[self.end - 1];
-        // The lines are parallel if no size between the two has objects. Only the lower line is
-        // needed.
+        // Two lines are parallel if no size between them has objects. Only the lower of the two
+        // lines is needed.
         if last.count == line.count {
             if last.intercept <= line.intercept {
                 return;
@@ -250,8 +251,8 @@ struct Draft {
 
 impl Draft {
     /// Opens the classes of a pool without objects: the largest class, and classes whose sizes are
-    /// about an eighth apart. This is the result of [`new`](Self::new), which needs more time and
-    /// stack, for an empty pool.
+    /// about an eighth apart. For a pool without objects, [`new`](Self::new) opens the same
+    /// classes, but needs more time and stack.
     fn of_empty(len: usize, bytes: impl Fn(usize) -> usize) -> Self {
         let (mut draft, mut last) = (Draft { open: [false; CLASSES_MAX] }, 0);
         for position in 0..len {
@@ -266,10 +267,11 @@ impl Draft {
     /// open.
     fn new(len: usize, purpose: Purpose, size: impl Fn(usize) -> Size) -> Self {
         let mut hull = Hull::new();
-        // For each class, the position plus 1 of the best open class below it if the class itself
-        // is open, or 0 if no class below is open.
+        // Element j holds the best open class below class j, if class j is open. The element is the
+        // position of the lower class plus 1, or 0 if no lower class is open.
         let mut before = [0; CLASSES_MAX];
-        // The classes to open for sizes without objects, and the sizes with objects.
+        // `spread` has the classes to open for sizes without objects, and `populated` has the sizes
+        // with objects.
         let spread = Self::of_empty(len, |position| size(position).bytes).open;
         let mut populated = [false; CLASSES_MAX];
         let (mut count, mut bytes) = (0, 0);
@@ -294,9 +296,9 @@ impl Draft {
         draft
     }
 
-    /// Opens those classes of `spread` in which no present object would be stored. Such classes
-    /// cost nothing until they are used, and objects of a new size find a class that is not much
-    /// larger.
+    /// Opens those classes of `spread` in which no present object would be stored. An open class
+    /// costs nothing until it is used. With these classes, objects of new sizes find a class that
+    /// is not much larger.
     fn open_for_unknown(&mut self, populated: &[bool], spread: &[bool]) {
         let mut serves = false;
         for (open, (&populated, &spread)) in self.open.iter_mut().zip(populated.iter().zip(spread))
@@ -309,7 +311,8 @@ impl Draft {
 }
 
 /// Returns the cost of an open class in bytes. If the pool has grown, a class that has pages costs
-/// nothing: closing it would free no page, because its objects would remain there.
+/// nothing. To close a class that has pages would free no page then, because the objects would
+/// remain in the class.
 fn opening(size: &Size, purpose: Purpose) -> i64 {
     match purpose {
         Purpose::Growth if size.is_used => 0,
@@ -354,8 +357,8 @@ mod tests {
         let mut seed = testkit::seed(3);
         for round in 0..400 {
             let spread = [1, 8, 60, 2000][round % 4];
-            // The sizes have equal distances, or each is twice the size before, roughly as above a
-            // page.
+            // The sizes have equal distances, or each size is twice the previous size, roughly as
+            // for sizes above a page.
             let bytes =
                 |nth: usize| if round % 3 == 0 { 8 << nth } else { nth * 8 * (1 + round % 5) };
             let sizes: Vec<Size> = (1..=10)
@@ -384,9 +387,9 @@ mod tests {
             (0..plan.class_for.len()).filter(|&position| plan.is_open(position)).collect()
         };
         let open = |population| opened(&planned(&sizes(population), Purpose::Compaction)).len();
-        // With open classes p sizes apart and n objects of each size, a class costs 8 n p^2 / 2 for
-        // rounding plus `opening`. The sum over all classes is smallest at p = sqrt(2 * opening /
-        // (8 n)).
+        // With open classes p sizes apart and n objects of each size, a class costs `opening` plus
+        // 8 n p^2 / 2 bytes for rounding. The sum over all classes is smallest at p = sqrt(2 *
+        // opening / (8 n)).
         assert_eq!(open(10_000), 509);
         assert!((90..140).contains(&open(30)), "{}", open(30));
         assert_eq!(open(0), 38, "for objects yet unknown");

@@ -1,6 +1,7 @@
-//! The thresholds of a pool, each with its reason: how many pages are retained, when the threads
-//! work, and how far they search. The functions of this module depend only on their arguments, not
-//! on the pool. The table of entries and the caches of metadata have their own thresholds.
+//! The thresholds of a pool, each with its reason. The thresholds determine how many pages are
+//! retained, when the threads work, and how many zspages are searched. The functions of this module
+//! depend only on their arguments, not on the pool. The table of entries and the caches of metadata
+//! have their own thresholds.
 
 use crate::geometry::OBJECTS_MAX;
 use std::time::Duration;
@@ -12,7 +13,7 @@ const RETAINED_SHARE: usize = 256;
 /// The number of pages that a pool of any size may retain.
 const RETAINED_MIN: usize = 8;
 /// At most one page per this number of pages in use may be prefaulted. This share avoids half of
-/// the page faults; a quarter of this share would avoid a quarter of the faults.
+/// the page faults. A quarter of this share would avoid a quarter of the faults.
 const PREFAULT_SHARE: usize = 32;
 /// At most this number of pages per open class may be prefaulted, which is about one page for each
 /// class that grows.
@@ -24,30 +25,31 @@ pub(crate) const WANTED_MAX: u8 = 32;
 /// The number of pages prefaulted for each requested page. The number is above 1 because the class
 /// keeps growing during the prefault.
 pub(crate) const PREFAULT_AHEAD: u32 = 2;
-/// The maximum number of pages that the free of an object releases if no background thread exists
-/// or that thread is too slow. The maximum bounds the duration of a free in a pool of any size.
+/// The maximum number of pages that a free of an object releases. The maximum bounds the duration
+/// of a free in a pool of any size. A free releases pages only if no background thread exists or
+/// the thread is too slow.
 pub(crate) const PURGE_BY_FREE: usize = 32;
-/// The maximum number of zspages with retained pages that are searched for the emptiest one. The
-/// retained pages of fuller zspages are needed sooner.
+/// The maximum number of zspages with retained pages that are searched for the emptiest zspage.
+/// Retained pages of fuller zspages are needed sooner.
 pub(crate) const OFFERS_LOOKED_AT: usize = 8;
 /// The maximum number of zspages without objects that are searched for a zspage that has no
 /// committed page.
 pub(crate) const UNUSED_LOOKED_AT: usize = 8;
 
-/// Returns the maximum number of retained pages apart from prefaulted ones, if `used` pages are in
-/// use.
+/// Returns the maximum number of retained pages, without prefaulted pages, in a pool that uses
+/// `used` pages.
 fn left_max(used: usize) -> usize {
     (used / RETAINED_SHARE).max(RETAINED_MIN)
 }
 
-/// Returns the maximum number of retained pages in total: the sum of [`left_max`] and the
+/// Returns the maximum number of retained pages, which is [`left_max`] plus the number of
 /// prefaulted pages that no object uses yet.
 pub(crate) fn retained_max(used: usize, prefaulted: usize) -> usize {
     left_max(used) + prefaulted
 }
 
-/// Returns the number of pages to release if more are retained than allowed. The result is the
-/// surplus and half of [`left_max`], because one release of many pages is cheaper than many
+/// Returns the number of pages to release, if more pages are retained than allowed. The number is
+/// the surplus plus half of [`left_max`], because one release of many pages is cheaper than many
 /// releases of one page.
 pub(crate) fn purge_target(used: usize, prefaulted: usize, retained: usize) -> Option<usize> {
     let most = retained_max(used, prefaulted);
@@ -72,21 +74,23 @@ const NEAR_LIMIT: usize = 64;
 /// several stores, and the release takes a short time.
 pub(crate) const PURGE_AT_LIMIT: usize = 16;
 /// The maximum number of times that a store retries at the limit after pages were released. Other
-/// threads may take the pages first, but probably not this number of times.
+/// threads may take the released pages first, but are unlikely to do so this number of times.
 pub(crate) const ATTEMPTS: usize = 100;
 /// The maximum number of zspages that a store at the limit searches for a slot on committed pages
 /// before it releases pages. The release takes longer than this search.
 pub(crate) const SCAN_FEW: usize = 32;
-/// The maximum number of zspages that a store at the limit searches for such a slot if no more
-/// pages can be released. The search is bounded because the thread holds the class's lock.
+/// The maximum number of zspages that a store at the limit searches for a slot on committed pages
+/// if no more pages can be released. The search is bounded because the thread holds the class's
+/// lock.
 pub(crate) const SCAN_MAX: usize = 256;
 
 pub(crate) fn is_near(limit: Option<usize>, used: usize) -> bool {
     limit.is_some_and(|limit| used + NEAR_LIMIT >= limit)
 }
 
-/// The numbers of slots for which headers are created. Each has a cache, and a header has at most
-/// about twice the room that it needs. The last two are only used if pages have 64 KiB.
+/// The numbers of slots for which headers are created. Each number has its own cache of headers. A
+/// header has at most about twice the room that it needs. Only pages of 64 KiB need the last two
+/// numbers.
 pub(crate) const HEADER_SLOTS: [usize; 9] = [8, 16, 32, 64, 160, 256, 512, 1024, OBJECTS_MAX];
 
 /// The approximate number of frees in a class between two checks whether the class needs
@@ -95,8 +99,8 @@ pub(crate) const ASK_EVERY: u32 = 8;
 /// Compaction begins in a class only if it could free more than one in this number of the class's
 /// pages.
 const BEGIN_SHARE: u32 = 32;
-/// Compaction begins in a class only if it could free more than this number of pages. Moving the
-/// objects costs as much as fewer freed pages save.
+/// Compaction begins in a class only if it could free more than this number of pages. For fewer
+/// pages, the moves of objects would cost as much as the freed pages save.
 const BEGIN_PAGES: u32 = 2;
 /// Compaction of a class ends if it could free at most one in this number of the class's pages, or
 /// only one page. This share is far below `BEGIN_SHARE`, so that compaction does not begin again
@@ -104,17 +108,17 @@ const BEGIN_PAGES: u32 = 2;
 const END_SHARE: u32 = 128;
 /// The maximum number of objects that are moved before their class's lock is dropped.
 const STEP: usize = 32;
-/// The approximate maximum number of bytes that are moved before that lock is dropped, so that the
-/// lock is not held longer for large objects.
+/// The approximate maximum number of bytes that are moved before their class's lock is dropped. So
+/// the lock is not held longer for large objects.
 const STEP_BYTES: usize = STEP * 4096;
 /// The maximum number of zspages that compaction skips in a class before it proceeds to the next
 /// class. A zspage is skipped if all objects left in it are pinned.
 pub(crate) const SKIPPED_MAX: usize = 32;
-/// The maximum number of zspages of a fullness group that are searched for the one to fill or to
-/// empty. This is enough to keep the headers of the remaining zspages close together.
+/// The maximum number of zspages of a fullness group that are searched for the zspage to fill or to
+/// empty. This number is enough to keep the headers of the remaining zspages close together.
 pub(crate) const ALIKE_MAX: usize = 32;
-/// The time without a request after which the compactor makes its last pass, because a burst of
-/// frees is over.
+/// After this time without a request, the compactor makes its last pass, because a burst of frees
+/// is likely to be over.
 pub(crate) const QUIET: Duration = Duration::from_millis(50);
 /// The time that the compactor works before it sleeps. The compactor does not sleep more often,
 /// because each wake-up interrupts other threads.
@@ -122,14 +126,14 @@ pub(crate) const WORK: Duration = Duration::from_millis(2);
 /// The compactor sleeps for this multiple of the time worked, so it uses at most half of a
 /// processor.
 pub(crate) const REST: u32 = 1;
-/// The shortest and the longest rest after a pass that moved nothing. The cause (pins, a limit)
-/// usually persists for a while.
+/// The shortest and the longest sleep of the compactor after a pass that moved no object. The
+/// cause, such as a pin or a limit, usually persists for a while.
 const FRUITLESS: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(320));
-/// A pool searches for objects in classes that are too coarse only if it has grown by more than one
-/// page per this number of pages.
+/// A pool searches for objects in classes that are too coarse only after it has grown by more than
+/// its earlier size divided by this number.
 const GROWN_SHARE: usize = 4;
-/// A pool searches for such objects only if it has grown by more than this number of pages. After
-/// less growth, little memory would be freed.
+/// A pool searches for objects in classes that are too coarse only if it has grown by more than
+/// this number of pages. After less growth, little memory would be freed.
 const GROWN_MIN: usize = 64;
 
 /// Returns whether compaction should begin in a class that has `committed` pages and could free
@@ -150,13 +154,14 @@ pub(crate) fn step(size: usize) -> usize {
     (STEP_BYTES / size).clamp(1, STEP)
 }
 
-/// Returns the rest after a pass that moved nothing; `last` is the rest before that pass.
+/// Returns the time that the compactor sleeps after a pass that moved no object. `last` is the time
+/// that the compactor slept before that pass.
 pub(crate) fn rest_after(last: Duration) -> Duration {
     (last * 2).clamp(FRUITLESS.0, FRUITLESS.1)
 }
 
 /// Returns whether a pool of `used` pages should search for objects in classes that are too coarse.
-/// The pool had `refined` pages at its last such search.
+/// The pool had `refined` pages at its last search for such objects.
 pub(crate) fn has_grown(used: usize, refined: usize) -> bool {
     used - refined > (refined / GROWN_SHARE).max(GROWN_MIN)
 }
@@ -165,8 +170,8 @@ pub(crate) fn has_grown(used: usize, refined: usize) -> bool {
 /// this number of pages. After a smaller change, the plan has only slightly too many or too few
 /// open classes.
 const CHANGE_SHARE: usize = 8;
-/// A plan is outdated only if the number of pages has changed by more than this number, so that a
-/// small pool does not compute a plan for each new page.
+/// A plan is outdated only if the number of the pool's pages has changed by more than this number.
+/// So a small pool does not compute a plan for each new page.
 pub(crate) const CHANGE_MIN: usize = 4;
 /// For sizes without objects, the distance between open classes is their size divided by this
 /// number.
@@ -174,7 +179,7 @@ const SPREAD_SHARE: usize = 8;
 /// The cost of an open class is half of its last page, plus this number of bytes for half of its
 /// last zspage's header.
 const CLASS_BYTES: usize = 256;
-/// The cost of a class without pages is increased by one part in this number, so that classes are
+/// The cost of a class without pages is raised by the cost divided by this number. So classes are
 /// not opened and closed for very small savings.
 const UNUSED_SHARE: i64 = 4;
 
@@ -203,20 +208,20 @@ pub(crate) fn unused_class_cost(page_bytes: usize) -> i64 {
 /// doubles after each check that finds no request, up to `QUIET_TICKS` times.
 const TICK: Duration = Duration::from_micros(500);
 /// After this number of consecutive checks without a request, the prefault thread stops its checks.
-/// Its last sleep lasts 64 ms.
+/// The last sleep between two checks lasts 64 ms.
 pub(crate) const QUIET_TICKS: u32 = 7;
-/// The time without a request after which an idle background thread ends.
+/// The time without a request after which a background thread ends.
 pub(crate) const IDLE: Duration = Duration::from_secs(1);
 /// The niceness of a background thread relative to the thread that started it. If all processors
-/// are busy, the background thread then delays threads that store or read only a little, because it
-/// gets a tenth of a processor.
+/// are busy, the background thread gets a tenth of a processor. So the background thread delays
+/// threads that store or read only a little.
 pub(crate) const NICENESS: i32 = 10;
-/// The size of a background thread's stack in bytes. A plan takes 30 KiB of the stack, and the
-/// default size would take more of an address space that may be limited.
+/// The size of a background thread's stack in bytes. A plan takes 30 KiB of the stack. The default
+/// size would take more of the address space, which may be limited.
 pub(crate) const THREAD_STACK: usize = 512 << 10;
-/// After a background thread has panicked, no thread is started for the first of these times. The
-/// time doubles with each panic, up to the second time. The next thread is likely to panic too.
-/// Without the delay, such threads would occupy a processor.
+/// The first and the longest time for which no thread is started after a background thread has
+/// panicked. The time doubles with each panic. Without this delay, threads that panic again would
+/// occupy a processor.
 const RESTART: (Duration, Duration) = if cfg!(test) {
     (Duration::from_millis(20), Duration::from_millis(100))
 } else {
@@ -229,27 +234,28 @@ pub(crate) fn tick(quiet: u32) -> Duration {
     TICK * (1 << quiet)
 }
 
-/// Returns the time for which no thread is started after a panic, if `before` other panics preceded
-/// it.
+/// Returns the time for which no thread is started after a panic, if `before` panics preceded this
+/// panic.
 pub(crate) fn restart_after(before: u32) -> Duration {
     RESTART.0.saturating_mul(1 << before.min(16)).min(RESTART.1)
 }
 
-/// The number of entries that are locked ahead of the one being read. While the bytes of the next
-/// object are fetched, the processor walks the page table for the object after it.
+/// The number of entries that are locked ahead of the entry that is read. While the bytes of the
+/// next object are fetched, the processor walks the page table for the object after the next.
 pub(crate) const ENTRIES_AHEAD: usize = 2;
-/// The maximum number of cache lines of the next object that are prefetched: all lines of a slot.
-/// (Some processors continue the prefetch after a few lines; other processors do not.)
+/// The maximum number of cache lines of the next object that are prefetched, which are all lines of
+/// a slot. Some processors continue a prefetch after a few lines by themselves, but other
+/// processors do not.
 pub(crate) const LINES_AHEAD: usize = 64;
-/// The maximum number of cache lines that are prefetched of an object that will be overwritten: all
-/// lines of a slot. The copy is short: without the prefetch, the next locking thread would wait for
-/// missing lines.
+/// The maximum number of cache lines that are prefetched of an object that will be overwritten,
+/// which are all lines of a slot. Without the prefetch, the copying thread would wait for missing
+/// lines while it holds the class's lock.
 pub(crate) const LINES_OVERWRITTEN: usize = 64;
 
 /// The number of stripes of the counts of readers. Threads of different stripes write to different
 /// cache lines, and the stripes of a pool take 2 KiB.
 pub(crate) const EPOCH_STRIPES: usize = if cfg!(loom) { 2 } else { 16 };
 
-/// The maximum number of handles in a report of objects that were never freed. A few suffice to
-/// find the code that forgets to free objects, and a longer line would be hard to read.
+/// The maximum number of handles in a report of objects that were never freed. A few handles
+/// suffice to find the code that forgets to free objects, and a longer line would be hard to read.
 pub(crate) const LEAKS_SHOWN: usize = 8;

@@ -62,7 +62,7 @@ impl Handle {
 ///
 /// After a fork, parent and child each have a pool with the same objects. However, if the pages are
 /// not [`in_children`](page::Config::in_children), the child's pool refuses every operation with
-/// [`Error::LeftBehind`], and its statistics remain as they were at the fork.
+/// [`Error::LeftBehind`], and its statistics stay as they were at the fork.
 ///
 /// ```
 /// let pool = zsmalloc::Pool::new(zsmalloc::Config::default())?;
@@ -84,8 +84,8 @@ impl Pool {
     pub fn new(config: Config) -> Result<Self, Error> {
         static POOLS: AtomicU32 = AtomicU32::new(0);
         let nth = POOLS.fetch_add(1, Relaxed);
-        // Pool numbers repeat after 4096 pools. The generations of the new pool then begin with
-        // another number, so that a handle of a pool dropped long ago is unlikely to match.
+        // Pool numbers repeat after 4096 pools. A pool with a repeated number begins with other
+        // generations, so that a handle of the earlier pool is unlikely to match.
         let (id, lap) = (nth & 0xfff, nth >> 12);
         let first = 1 + lap.wrapping_mul(0x9E37_79B1) % (GENERATION_MAX / 2);
         let handles = Arc::new(HandleSlots::new());
@@ -129,12 +129,12 @@ impl Pool {
         self.lock(repaired_or_err(self.core.inner())?, handle)?.patch(bytes)
     }
 
-    /// Pins the object of `handle` and returns its bytes. They are neither moved nor freed while
-    /// the guard exists.
+    /// Pins the object of `handle` and returns its bytes. The bytes are neither moved nor freed
+    /// while the guard exists.
     #[doc(alias = "zs_obj_read_begin")]
     ///
-    /// The guard borrows the handle too, so the object can't be freed while the guard exists (the
-    /// free would wait forever). An object has at most six guards at a time; a seventh call waits
+    /// The guard also borrows the handle, so the caller can't free the object during that time. The
+    /// free would wait forever. An object has at most six guards at a time. A seventh call waits
     /// until a guard is dropped.
     pub fn read<'a>(&'a self, handle: &'a Handle) -> Result<ReadGuard<'a>, Error> {
         let pin = self.core.read_if(handle.index(), |row| self.names(handle, row))?;
@@ -182,7 +182,7 @@ impl Pool {
         self.len() == 0
     }
 
-    /// Returns the budget: the number of the pool's pages and its limit in pages.
+    /// Returns the page budget, which holds the number of the pool's pages and their limit.
     #[doc(alias = "zs_get_total_pages")]
     pub fn pages(&self) -> &page::Budget {
         self.core.pages()
@@ -207,14 +207,14 @@ impl Pool {
     }
 
     /// Moves objects together, releases retained pages, and returns the number of pages freed. If
-    /// another thread compacts, only retained pages are released.
+    /// another thread is compacting, only releases retained pages.
     #[doc(alias = "zs_compact")]
     pub fn compact(&self) -> usize {
         self.core.compact()
     }
 
-    /// Compacts as [`compact`](Self::compact) does, until `bytes` bytes were freed. Returns the
-    /// number of pages freed.
+    /// Compacts as [`compact`](Self::compact) does, until at least `bytes` bytes were freed.
+    /// Returns the number of pages freed.
     pub fn shrink(&self, bytes: usize) -> usize {
         self.core.shrink(bytes)
     }
@@ -235,8 +235,8 @@ impl Pool {
         self.core.compaction_stat()
     }
 
-    /// Frees the memory of free handle slots, if there are enough of them. Returns the number of
-    /// bytes freed.
+    /// Frees the memory of free handle slots, if there are enough free handle slots. Returns the
+    /// number of bytes freed.
     pub fn rebalance(&self) -> usize {
         self.core.rebalance(&mut || true)
     }
@@ -257,8 +257,8 @@ impl Pool {
         self.core.classes()
     }
 
-    /// Returns a report of the stored objects, which contains the handles of the first eight, or
-    /// `None` if there are no objects. A debug build prints the report when the pool is dropped.
+    /// Returns a report with the handles of the first eight stored objects, or `None` if no object
+    /// is stored. A debug build prints the report when the pool is dropped.
     pub fn leak_report(&self) -> Option<String> {
         let count = Some(self.len()).filter(|&count| count > 0)?;
         let entries = repaired_or_left_behind(self.core.inner()).entries();
@@ -276,12 +276,12 @@ impl Pool {
     }
 }
 
-/// Ends the background threads. A debug build prints the handles of objects that were never freed;
-/// their memory is freed with the pool.
+/// Ends the background threads. A debug build prints the handles of objects that were never freed.
+/// The memory of these objects is freed with the pool.
 impl Drop for Pool {
     fn drop(&mut self) {
         self.core.stop_background();
-        // In a child that is left behind, the objects belong to the parent.
+        // If the pool is left behind, the objects belong to the parent.
         let are_ours = !self.core.is_left_behind();
         if cfg!(debug_assertions) && are_ours && !std::thread::panicking() {
             self.leak_report().inspect(|report| eprintln!("zsmalloc: {report}"));
@@ -291,8 +291,8 @@ impl Drop for Pool {
 
 /// The pinned bytes of an object.
 ///
-/// In a child of the process that pinned the bytes, the guard can only be dropped: access through
-/// the guard panics, and the child must not use a slice from before the fork either.
+/// In a child of the process that pinned the bytes, the guard can only be dropped, and access
+/// through the guard panics. The child must not use a slice from before the fork either.
 #[derive(Debug)]
 pub struct ReadGuard<'p>(EntryReadGuard<'p>);
 

@@ -7,8 +7,8 @@
 //!           nothing wanted for a moment: all retained pages are released; later the thread ends
 //! ```
 //! Prefaulted pages are retained pages, like pages whose objects were all freed or moved. A zspage
-//! is *busy* while its pages are being prefaulted or released. Otherwise a page could be prefaulted
-//! after its release.
+//! is *busy* while its pages are being prefaulted or released. If zspages were not marked as busy,
+//! a page could be prefaulted after its release.
 #![allow(unsafe_code)]
 
 use crate::class::Class;
@@ -107,8 +107,8 @@ mod tests {
     use std::sync::atomic::AtomicUsize;
     use std::sync::{Arc, OnceLock};
 
-    /// A supply that checks for each committed page that a thread which finds no retained page sees
-    /// that a prefault is under way.
+    /// A supply that makes a check at each commit of a page. A thread that finds no retained page
+    /// must see that a prefault is under way.
     #[derive(Debug, Default)]
     struct Looks {
         pool: OnceLock<Weak<EntryPool>>,
@@ -130,8 +130,8 @@ mod tests {
         }
     }
 
-    /// Pages that are being prefaulted are charged but not available yet, so a store that reaches
-    /// the limit must wait for them.
+    /// Pages that are being prefaulted are charged, but not available yet. So a store that reaches
+    /// the limit must wait for these pages.
     #[test]
     fn a_prefault_is_seen_by_who_meets_the_limit() {
         let looks = Arc::new(Looks::default());

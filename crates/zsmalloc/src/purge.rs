@@ -1,9 +1,9 @@
-//! Purging releases retained pages if the pool has more than it may retain, or if another class or
-//! a store needs pages.
+//! Purging releases retained pages. The pool purges if too many pages are retained, or if another
+//! class or a store needs pages.
 //!
 //! A release is a system call, so the thread holds no lock during the call. No object may be stored
-//! on the pages during their release, so all slots on them are withheld. Only one thread at a time
-//! releases pages of a zspage.
+//! on pages during their release, so all slots on these pages are withheld. Only one thread at a
+//! time releases pages of a zspage.
 #![allow(unsafe_code)]
 
 use crate::class::Class;
@@ -14,8 +14,9 @@ use crate::retained::{InFlight, ReleaseScope, no_batch, pages_of};
 use crate::sync::JobGuard;
 use page::{ExtentId, PageSet};
 
-/// Releases pages if more are retained than allowed. The prefault thread releases the pages; if
-/// there is no such thread, or it is too slow, the caller does. The caller holds no lock.
+/// Makes the prefault thread release pages if more pages are retained than allowed. If the prefault
+/// thread is not enabled, or is too slow, the caller releases pages itself. The caller holds no
+/// lock.
 pub(crate) fn relax(inner: &PoolInner) {
     let retained = inner.retained.pages();
     let most = policy::retained_max(inner.used(), inner.retained.prefaulted());
@@ -31,8 +32,8 @@ pub(crate) fn relax(inner: &PoolInner) {
 /// any page was released. The caller holds no lock.
 pub(crate) fn purge_excess(inner: &PoolInner, most: usize) -> bool {
     let mut total = 0;
-    // If another thread has taken the job, this thread leaves the work to that thread, which checks
-    // for surplus pages again after it has dropped its guard.
+    // If another thread has the job, this thread leaves the work to the other thread. The other
+    // thread checks for surplus pages again after it has dropped its guard.
     while total < most
         && let Some(wanted) = excess(inner)
         && let Some(alone) = inner.retained.begin_purge_job()
@@ -64,8 +65,8 @@ pub(crate) fn purge_all(inner: &PoolInner, _alone: &JobGuard<'_>) -> usize {
     pages
 }
 
-/// Destroys a zspage of the class that was created for an object but never used. Returns whether
-/// there was such a zspage.
+/// Destroys a zspage of the class that was created for an object but never used. Returns whether a
+/// zspage was destroyed.
 pub(crate) fn destroy_one_unused(locked: ClassGuard<'_>) -> bool {
     let unused = locked.group(0).take(UNUSED_LOOKED_AT).find(|&id| locked.is_unused(id));
     unused.inspect(|&id| locked.destroy_if_unused(id)).is_some()
@@ -101,7 +102,7 @@ pub(crate) fn purge(inner: &PoolInner, wanted: usize) -> usize {
 }
 
 /// Begins to release the retained pages of one zspage, in the first class at or after `from` that
-/// has such pages. Sets `from` to the class at which the next call continues.
+/// offers retained pages. Sets `from` to the class at which the next call continues.
 fn next_offer(inner: &PoolInner, from: &mut usize) -> Option<InFlight> {
     while let Some(position) = inner.retained.first_offer(*from) {
         *from = position;
@@ -113,8 +114,8 @@ fn next_offer(inner: &PoolInner, from: &mut usize) -> Option<InFlight> {
     None
 }
 
-/// Begins to release retained pages in a class. The zspage is the emptiest of the first few zspages
-/// that have retained pages.
+/// Begins to release retained pages of a class. Chooses the emptiest of the first few zspages that
+/// offer retained pages.
 fn begin_any_release(locked: &mut ClassGuard<'_>) -> Option<InFlight> {
     let some = locked.offering().take(OFFERS_LOOKED_AT);
     let emptiest = some.min_by_key(|&id| locked.fixed_header(id).inuse())?;
@@ -125,7 +126,7 @@ fn begin_any_release(locked: &mut ClassGuard<'_>) -> Option<InFlight> {
 /// number of pages released.
 ///
 /// # Safety
-/// `ClassGuard::begin_release` of this pool returned the whole batch, and none of its pages has
+/// `ClassGuard::begin_release` of this pool returned the whole batch, and no page of the batch has
 /// been released yet.
 unsafe fn give_back(
     inner: &PoolInner,
@@ -153,8 +154,8 @@ pub(crate) fn for_each_in_flight(
     }
 }
 
-/// Drops the class's lock after the free of an object has left pages without objects. These pages
-/// are retained. If the pool now retains too many pages, some of them are released.
+/// Drops the class's lock after pages of zspage `id` have lost their last objects. The pages become
+/// retained pages. If the pool then has too many retained pages, releases some of them.
 pub(crate) fn retain(inner: &PoolInner, locked: ClassGuard<'_>, id: ExtentId) {
     // In the kernel's geometry an empty zspage is freed immediately, as in the kernel.
     if locked.class().commits_whole {
@@ -178,13 +179,14 @@ pub(crate) fn release(inner: &PoolInner, mut locked: ClassGuard<'_>, id: ExtentI
     unsafe { give_back(inner, &[Some(begun)], &releasing) };
 }
 
-/// Releases all zspages of a class that have no objects, in the child of a fork, which lacks the
-/// threads that would have released them.
+/// In a child of fork, releases all zspages of a class that have no objects. The child lacks the
+/// threads that would have released these zspages.
 pub(crate) fn release_unused(inner: &PoolInner, class: &Class) {
     let mut before = None;
     loop {
         let locked = inner.lock(class);
-        // If the same zspage is found again, it could not be destroyed, and the loop ends.
+        // If the loop finds the same zspage again, that zspage could not be destroyed, and the loop
+        // ends.
         let unused = locked.group(0).next().filter(|id| before != Some(*id));
         let Some(id) = unused else { return };
         before = unused;

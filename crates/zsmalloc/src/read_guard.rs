@@ -1,14 +1,13 @@
-//! The shared lock of an entry, and an iterator that locks the next entries in advance, so that the
-//! next objects are fetched from memory while the caller processes the current one.
+//! The shared lock of an entry, and an iterator that locks the next entries in advance. While the
+//! caller processes one object, the processor fetches the next objects from memory.
 //!
 //! ```text
 //!   entry n           | n + 1                        | n + 2                       | n + 3 ...
 //!   returned, read    | pinned, its bytes prefetched | pinned, its first line too  | not touched
 //! ```
 //! Objects of neighbouring entries lie in zspages of different classes, so the processor can't
-//! predict the next address as it does in a sequential stream. Only one line is prefetched of the
-//! object two entries ahead. This starts the page table walk, for which all lines would otherwise
-//! wait.
+//! predict the next address. For the object two entries ahead, only one line is prefetched. This
+//! prefetch starts the page table walk, for which all lines of the object would otherwise wait.
 //!
 //! Entries are pinned in ascending order, so threads that hold pins and wait for the next entry
 //! never deadlock.
@@ -23,17 +22,16 @@ use crate::table::{ReadLock, Row};
 use std::fmt;
 use std::ptr::NonNull;
 
-/// The content of an entry. `B` represents an object's bytes: the bytes themselves, or their
-/// number.
+/// The content of an entry. `B` is the type of an object's bytes, or of the number of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Content<B> {
-    /// No object, but a payload of 59 bits that the user chose; 0 in a new entry.
+    /// A payload of 59 bits that the user chose, or 0 in a new entry. The entry holds no object.
     Inline(u64),
-    /// An object, with four bits for the user.
+    /// An object, with four flags for the user.
     Object {
-        /// The object's bytes, or their number.
+        /// The object's bytes, or the number of bytes.
         bytes: B,
-        /// The user's bits, 0 to 15.
+        /// The object's flags, 0 to 15.
         flags: u8,
     },
 }
@@ -59,13 +57,13 @@ pub struct EntryReadGuard<'p> {
 }
 
 /// The start of a locked entry's object, or a dangling pointer if the entry holds no object. The
-/// pointer is stored because finding the object takes three loads.
+/// pointer is stored because it takes three loads to find the object.
 #[derive(Clone, Copy, Debug)]
 struct ObjectStart(NonNull<u8>);
 
 // SAFETY: the guard that owns this pointer only reads the object, as through a shared slice.
 unsafe impl Send for ObjectStart {}
-// SAFETY: as above.
+// SAFETY: the guard that owns this pointer only reads the object, as through a shared slice.
 unsafe impl Sync for ObjectStart {}
 
 impl<'p> EntryReadGuard<'p> {
@@ -91,7 +89,7 @@ impl<'p> EntryReadGuard<'p> {
         EntryReadGuard { lock, object: ObjectStart(object) }
     }
 
-    /// Returns the object if the entry holds one, else the payload as an error.
+    /// Returns the entry's object, or the payload as an error if the entry holds no object.
     #[inline]
     fn object(&self) -> Result<(NonNull<[u8]>, u8), u64> {
         let value = self.lock.as_ref().map_or(Value::EMPTY, ReadLock::value);
@@ -102,8 +100,8 @@ impl<'p> EntryReadGuard<'p> {
     /// Returns the entry's content.
     ///
     /// # Panics
-    /// In a child of the process that pinned the entry. [`row`](Self::row) panics there too. In
-    /// such a child a pin can only be dropped, which has no effect.
+    /// Panics in a child of the process that pinned the entry. [`row`](Self::row) panics there too.
+    /// The child can only drop the pin, which has no effect.
     #[inline]
     pub fn content(&self) -> Content<&[u8]> {
         self.lock.iter().for_each(ReadLock::assert_same_process);
@@ -143,11 +141,11 @@ impl<'p> EntryReadGuard<'p> {
     }
 }
 
-/// An iterator over pins of entries with ascending numbers: see
-/// [`EntryPool::read_ahead`](crate::EntryPool::read_ahead).
+/// An iterator over pins of entries with ascending numbers (see
+/// [`EntryPool::read_ahead`](crate::EntryPool::read_ahead)).
 pub struct EntryIter<'p, W> {
     inner: &'p PoolInner,
-    /// The pins of entries that are not returned yet, in order.
+    /// The pins that were not returned yet, in the order of their entries.
     ahead: [Option<EntryReadGuard<'p>>; ENTRIES_AHEAD],
     /// The entries that are not pinned yet.
     rest: W,

@@ -1,12 +1,12 @@
-//! Moves of objects: within a class, to pack them, and to the class that the plan assigns to them.
+//! Objects move within a class, to pack the class, and to the class that the plan assigns to them.
 //!
 //! ```text
 //!   entry's number -> entry names this place, and is unlocked? -> slot taken -> bytes copied
 //!     -> entry retargeted by compare-and-swap -> old slot freed (or new, if entry changed)
 //! ```
-//! All steps are done under the lock of the object's old class. An object is overwritten only under
-//! that lock, and a thread that frees the object waits for the lock. A mover never waits for the
-//! lock of the target class.
+//! All steps of a move are done under the lock of the object's old class. An object is overwritten
+//! only under the lock of its class, and a thread that frees an object waits for this lock. A mover
+//! never waits for the lock of the target class.
 #![allow(unsafe_code)]
 
 use crate::Error;
@@ -23,15 +23,15 @@ use page::ExtentId;
 pub(crate) struct Moved {
     pub(crate) objects: usize,
     pub(crate) bytes: u64,
-    /// The number of pages on which no object lay before the step.
+    /// The number of pages that had no object before objects moved to them.
     pub(crate) entered: usize,
-    /// The number of pages on which no object lies after the step.
+    /// The number of pages that lost their last object by the moves.
     pub(crate) emptied: usize,
     /// The obstacle that ended the step early, if the caller can remove it.
     pub(crate) obstacle: Option<Obstacle>,
 }
 
-/// An obstacle to remove before the next step.
+/// An obstacle that the caller can remove before the next step.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Obstacle {
     /// The class at this position has no zspage with room.
@@ -40,7 +40,7 @@ pub(crate) enum Obstacle {
     Busy,
 }
 
-/// An object that may be moved, as its entry described it while it was unlocked.
+/// An object that may be moved, as its unlocked entry described it.
 struct Movable {
     index: u32,
     location: Location,
@@ -69,15 +69,16 @@ unsafe fn move_object(pool: RepairedPool<'_>, from: &Movable, to: &NewSlot) -> b
         // The new location has the entry's current flags, which may have changed.
         let location = value.decode().ok().filter(|location| location.offset == offset)?;
         let moved = Location { offset: to.offset(), ..location };
-        // SAFETY: the copy is complete, and no other entry refers to it; the caller frees the old
-        // slot.
+        // SAFETY: the copy is complete, and no other entry refers to the copy. The caller frees the
+        // old slot.
         Some(unsafe { entry.retarget(value, Value::object(moved)) })
     });
     retargeted.flatten().unwrap_or(false)
 }
 
 /// Moves at most `most` objects of `source`, beginning with the highest slot, to the lowest free
-/// slots of `target`. An object is not moved if its entry is locked or does not refer to it yet.
+/// slots of `target`. An object is not moved if its entry is locked or does not refer to the object
+/// yet.
 pub(crate) fn migrate(
     pool: RepairedPool<'_>,
     locked: &mut ClassGuard<'_>,
@@ -160,7 +161,8 @@ pub(crate) fn reclassify(
             }
             Err(_limit) => break,
         };
-        // SAFETY: as in `migrate`; `to` belongs to the other class, which is locked too.
+        // SAFETY: the object and the slot were found under the locks of their classes, which are
+        // still held. Only the slot to which no entry refers is freed.
         unsafe {
             if move_object(pool, &object, &to) {
                 moved.add(&object, &to, locked.free_slot(source, slot));

@@ -1,11 +1,12 @@
-//! Retained pages: committed pages that no live object touches, kept for the next objects.
+//! Retained pages are committed pages that no live object touches, and that are kept for the next
+//! objects.
 //!
 //! ```text
 //!   live --last object on it freed--> retained --too many--> withheld --madvise--> untouched
 //!     ^-----------a slot on it taken----'   ^---prefaulted, as a class wants a page---'
 //! ```
-//! Zspages with retained pages are found without a search: each class has a list of such zspages,
-//! and the pool has a bit for each class whose list is not empty.
+//! Zspages with retained pages are found without a search. Each class has a list of its zspages
+//! with retained pages, and the pool has a bit for each class whose list is not empty.
 
 use crate::Error;
 use crate::class::Class;
@@ -23,8 +24,8 @@ pub(crate) struct Retained {
     pages: AtomicUsize,
     /// The approximate number of retained pages that were prefaulted.
     prefaulted: AtomicUsize,
-    /// A bit for each class, set if zspages of the class offer retained pages. The bit is changed
-    /// under the class's lock, and read without it.
+    /// A bit for each class, which is set if zspages of the class offer retained pages. The bit is
+    /// changed under the class's lock, and read without a lock.
     offers: Box<[AtomicU64]>,
     /// The number of pages that each class has requested since the last prefault.
     wanted: Box<[AtomicU8]>,
@@ -56,7 +57,8 @@ impl Retained {
     }
 
     pub(crate) fn pages(&self) -> usize {
-        // The load is sequentially consistent with `purge_job`: see `purge::purge_excess`.
+        // This load is sequentially consistent with accesses of `purge_job` (see
+        // `purge::purge_excess`).
         self.pages.load(SeqCst)
     }
 
@@ -75,7 +77,7 @@ impl Retained {
     }
 
     /// Counts retained pages that new objects use. The pages are also subtracted from the count of
-    /// prefaulted pages until that count is 0.
+    /// prefaulted pages, which does not fall below 0.
     pub(crate) fn take(&self, pages: usize) {
         self.pages.fetch_sub(pages, Relaxed);
         let prefaulted = self.prefaulted();
@@ -96,7 +98,8 @@ impl Retained {
         self.prefaulted.fetch_min(self.pages.load(Relaxed), Relaxed);
     }
 
-    /// In a child of fork, resets the counts of pages and of the threads that were working on them.
+    /// In a child of fork, resets the counts of pages, and the count of threads that released or
+    /// prefaulted pages.
     pub(crate) fn reset(&self) {
         self.pages.store(0, Relaxed);
         self.offers.iter().for_each(|word| word.store(0, Relaxed));
@@ -109,8 +112,8 @@ impl Retained {
     pub(crate) fn set_offer(&self, class: &Class, has: bool) {
         let bit = 1 << (class.position % 64);
         let word = &self.offers[class.position as usize / 64];
-        // A thread that reads the bit also sees the cause of its value: pages were retained, or
-        // another thread has taken the pages.
+        // A thread that reads the bit also sees the change that caused it. Either pages became
+        // retained, or a thread took the retained pages.
         if has {
             word.fetch_or(bit, Release)
         } else {
@@ -133,8 +136,8 @@ impl Retained {
         })
     }
 
-    /// Records that a class requests another page. (If two threads call this concurrently, one
-    /// request may be lost.)
+    /// Records that a class requests another page. If two threads call this function concurrently,
+    /// one request may be lost.
     pub(crate) fn want(&self, class: &Class) {
         let wanted = &self.wanted[class.position as usize];
         wanted.store((wanted.load(Relaxed) + 1).min(WANTED_MAX), Relaxed);
@@ -150,12 +153,13 @@ impl Retained {
         self.wanted.iter().for_each(|wanted| wanted.store(0, Relaxed));
     }
 
-    /// Takes the job of releasing or prefaulting, unless another thread has taken it.
+    /// Takes the job of releasing or prefaulting pages. Returns `None` if another thread has the
+    /// job.
     pub(crate) fn begin_purge_job(&self) -> Option<JobGuard<'_>> {
         JobGuard::begin(&self.purge_job)
     }
 
-    /// Takes the job of releasing or prefaulting; waits while another thread has the job.
+    /// Takes the job of releasing or prefaulting pages. Waits while another thread has the job.
     pub(crate) fn wait_for_purge_job(&self) -> JobGuard<'_> {
         JobGuard::wait(&self.purge_job)
     }
@@ -164,15 +168,16 @@ impl Retained {
         self.released.load(SeqCst)
     }
 
-    /// Returns whether pages are being released or prefaulted now, or have been since
+    /// Returns whether a thread is releasing or prefaulting pages, or has done so since
     /// [`released`](Self::released) returned `released`.
     pub(crate) fn is_release_under_way(&self, released: usize) -> bool {
         self.releases.load(SeqCst) > 0 || self.released() != released
     }
 }
 
-/// Counts this thread as releasing or prefaulting. The count is incremented before the thread takes
-/// any pages, so another thread that finds no retained page sees the count.
+/// While this value exists, its thread is counted as releasing or prefaulting pages. The count is
+/// incremented before the thread takes any pages, so another thread that finds no retained page
+/// sees the count.
 pub(crate) struct ReleaseScope<'p>(&'p Retained);
 
 impl<'p> ReleaseScope<'p> {
@@ -195,8 +200,8 @@ impl Drop for ReleaseScope<'_> {
     }
 }
 
-/// A busy zspage, and its pages that are being prefaulted, or released while their slots are
-/// withheld.
+/// A busy zspage, and its pages that are being prefaulted or released. Slots on pages that are
+/// being released are withheld.
 pub(crate) type InFlight = (ExtentId, PageSet);
 
 /// Zspages whose pages are released or prefaulted by one system call, which interrupts other

@@ -13,8 +13,8 @@ use page::{ExtentId, page_size};
 pub(crate) enum Search {
     /// The lowest slot of the fullest zspage with room.
     Lowest,
-    /// A slot whose pages are all committed, in one of the fullest zspages, of which this number
-    /// are searched. This variant is for a pool at its limit.
+    /// A slot whose pages are all committed, in one of the fullest zspages. At most this number of
+    /// zspages are searched. This variant is for a pool at its limit.
     Committed(usize),
 }
 
@@ -33,7 +33,7 @@ pub(crate) fn alloc_slot(
 }
 
 /// Returns the lowest free slot of a zspage that satisfies `search`. The fullest group is searched
-/// first, from the head of its list.
+/// first, beginning at the head of the group's list.
 fn find<'g>(locked: &'g ClassGuard<'_>, search: Search) -> Option<Found<'g>> {
     let mut partial = fullest_first(locked).flat_map(|group| locked.group(group));
     match search {
@@ -58,8 +58,8 @@ fn fullest_first(locked: &ClassGuard<'_>) -> impl Iterator<Item = usize> + use<>
     })
 }
 
-/// Returns the lowest free slot of the first zspage in the fullest group with room. The result is
-/// `None` if all free slots of that zspage are withheld.
+/// Returns the lowest free slot of the first zspage in the fullest group with room. Returns `None`
+/// if all free slots of that zspage are withheld.
 pub(crate) fn first_with_room<'g>(locked: &'g ClassGuard<'_>) -> Option<Found<'g>> {
     let fullest = locked.state.groups.checked_ilog2()?;
     lowest(locked, locked.state.by_fullness[fullest as usize].first()?)
@@ -76,12 +76,12 @@ fn has_committed_room(locked: &ClassGuard<'_>) -> bool {
     bytes >= (locked.state.inuse as u64 + 1) * locked.class().size() as u64
 }
 
-/// Returns the zspage from which and the zspage to which objects should move, if this can free
-/// pages or a zspage. They are the emptiest and the fullest zspage that are neither empty nor full.
-/// Among zspages of similar fullness, objects move from the last to the first, so that headers and
-/// descriptors also stay close together. If only one zspage is left, and zspages are committed page
-/// by page, that zspage is also the target, and its objects move to lower slots. No zspage in
-/// `skipped` is the source.
+/// Returns the source and the target of moves, if moves can free pages or a zspage. Among the
+/// zspages that are neither empty nor full, the emptiest is the source, and the fullest is the
+/// target. If zspages are about equally full, objects move from the last to the first, so that
+/// headers and descriptors also stay close together. If only one zspage is left, and zspages are
+/// committed page by page, that zspage is both source and target, and its objects move to lower
+/// slots. A zspage in `skipped` is never the source.
 pub(crate) fn pick_source_and_target(
     locked: &ClassGuard<'_>,
     skipped: &[ExtentId],

@@ -17,15 +17,15 @@ pub struct CompactionStat {
     pub moved_objects: u64,
     /// The number of bytes moved.
     pub moved_bytes: u64,
-    /// The number of pages freed, minus the pages committed for the moved objects.
+    /// The number of pages freed, minus the number of pages committed for moved objects.
     pub freed_pages: u64,
     /// The processor time used.
     pub cpu: Duration,
     /// The number of times that any thread computed a new plan of open classes.
     pub plans: u64,
-    /// The number of background threads, including those that prefault, that a panic ended. If work
-    /// is left, another thread is started after a pause of one second. The pause doubles with each
-    /// panic, up to a minute.
+    /// The number of background threads of either kind that ended by a panic. If work is left,
+    /// another thread is started after a pause of one second. The pause doubles with each panic, up
+    /// to a minute.
     pub panics: u64,
 }
 
@@ -47,7 +47,7 @@ impl CompactionStat {
 /// The statistics of a class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClassStat {
-    /// The class and its zspages.
+    /// The shape of the class's zspages.
     pub shape: ClassShape,
     /// The number of zspages per fullness group: empty, 10% .. 90%, 99%, 100%.
     pub groups: [u32; GROUPS],
@@ -91,8 +91,8 @@ impl ClassStat {
         self.obj_allocated / self.shape.objects as u64 * self.shape.pages as u64
     }
 
-    /// Returns the number of pages that compaction could free: the committed pages of the zspages
-    /// that packing would empty.
+    /// Returns the number of pages that compaction could free, which are the committed pages of the
+    /// zspages that packing would empty.
     pub fn freeable(&self) -> u64 {
         let free = self.obj_allocated.saturating_sub(self.obj_used);
         let zspages = free / self.shape.objects as u64 * self.shape.pages as u64;

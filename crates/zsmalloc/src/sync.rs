@@ -52,15 +52,15 @@ pub(crate) fn thread_number() -> usize {
     NUMBER.with(|number| number.get())
 }
 
-/// Sets the number of this thread of a model to `of_its_own`, so that it shares a stripe only with
-/// threads of that number.
+/// Sets the number of this thread of a model to `of_its_own`. The thread then shares a stripe only
+/// with threads of the same number.
 #[cfg(all(test, loom))]
 pub(crate) fn set_thread_number(of_its_own: usize) {
     NUMBER.with(|number| number.set(of_its_own));
 }
 
-/// A flag that is set while a thread holds a job. It is changed only by read-modify-write. So a
-/// thread that clears the flag sees the earlier writes of the threads that found the flag set.
+/// A flag that is set while a thread holds a job. The flag is changed only by read-modify-writes.
+/// So a thread that clears the flag sees the earlier writes of the threads that found the flag set.
 pub(crate) trait Flag {
     /// Sets the flag to `taken`. Returns its previous value.
     fn swap(&self, taken: bool) -> bool;
@@ -79,14 +79,15 @@ impl Flag for loom::sync::atomic::AtomicBool {
     }
 }
 
-/// The right to do a job that one thread does at a time. In `begin`, a thread that finds the job
-/// taken does not wait, but leaves the work to the other thread.
+/// The right to do a job that one thread does at a time. If `begin` finds the job taken, it does
+/// not wait, and the calling thread leaves the work to the other thread.
 pub(crate) struct JobGuard<'f, F: Flag = AtomicBool>(&'f F);
 
 impl<'f, F: Flag> JobGuard<'f, F> {
-    /// Takes the job, unless another thread has taken it.
+    /// Takes the job. Returns `None` if another thread has the job.
     pub(crate) fn begin(taken: &'f F) -> Option<Self> {
-        // `then_some` would drop an unused argument, which would end the other thread's job.
+        // `then_some` would create and drop a `JobGuard` even if another thread has the job. The
+        // drop would end the other thread's job.
         (!taken.swap(true)).then(|| JobGuard(taken))
     }
 
@@ -115,7 +116,7 @@ fn sleep() {
     _ = rustix::thread::nanosleep(&rustix::time::Timespec { tv_sec: 0, tv_nsec: 50_000 });
 }
 
-/// A wait for a lock, which takes longer each time. Such a lock is held for nanoseconds unless its
+/// A wait for a lock, which takes longer each time. The lock is held for nanoseconds, except if its
 /// holder is preempted.
 #[derive(Default)]
 pub(crate) struct Backoff {
@@ -136,8 +137,8 @@ impl Backoff {
 }
 
 /// loom's mutex with the interface of the real mutex. Locks that are taken under a class's lock are
-/// real even in a model: loom schedules no other thread while such a lock is held, so no model ever
-/// waits for it.
+/// real even in a model. loom schedules no other thread while such a lock is held, so a model never
+/// waits for the lock.
 #[cfg(loom)]
 mod model {
     use super::{AtomicU64, Ordering};
@@ -146,9 +147,9 @@ mod model {
     #[derive(Debug, Default)]
     pub(crate) struct Mutex<T> {
         mutex: loom::sync::Mutex<T>,
-        /// Incremented after each unlock. Without this counter, loom does not switch to another
-        /// thread between an unlock and the next lock, although pages are released and objects
-        /// written in between.
+        /// A count that is incremented after each unlock. Without this counter, loom does not
+        /// switch to another thread between an unlock and the next lock, although pages are
+        /// released and objects written in between.
         unlocked: AtomicU64,
     }
 

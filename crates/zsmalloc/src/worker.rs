@@ -1,7 +1,7 @@
 //! A thread of the pool. The thread is started on the first request, and ends after a time without
 //! requests.
 //!
-//! A thread that takes the lock `inner` holds no other lock, except an entry's or a stream's. A
+//! A thread that takes the lock `inner` may hold locks of entries and streams, but no other lock. A
 //! fork takes `inner` before all other locks.
 
 use crate::policy::{self, NICENESS, THREAD_STACK};
@@ -35,7 +35,8 @@ pub(crate) struct Worker {
     condvar: Condvar,
     notified: AtomicBool,
     panics: AtomicU32,
-    /// A function that starts or wakes the thread; unset if the worker is not enabled.
+    /// A function that starts or wakes the thread. The function is unset if the worker is not
+    /// enabled.
     wake: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
@@ -52,8 +53,8 @@ impl Worker {
         }
     }
 
-    /// Sets `wake`, which must call [`start_or_wake`](Self::start_or_wake), for all further
-    /// requests.
+    /// Sets `wake` as the function that all further requests call. `wake` must call
+    /// [`start_or_wake`](Self::start_or_wake).
     pub(crate) fn enable(&self, wake: impl Fn() + Send + Sync + 'static) {
         // A second call has no effect.
         let _ = self.wake.set(Box::new(wake));
@@ -101,7 +102,8 @@ impl Worker {
         self.condvar.notify_all();
     }
 
-    /// Called by the thread after a panic. A later request starts another thread after a pause.
+    /// The thread calls this function after it has panicked. After a pause, a request starts
+    /// another thread.
     fn ended_by_panic(&self) {
         let before = self.panics.fetch_add(1, Relaxed);
         let mut inner = self.inner.lock();
@@ -114,8 +116,8 @@ impl Worker {
         self.panics.load(Relaxed).into()
     }
 
-    /// Called by the thread. Waits for a request, at most for `time`. If `ends` is true, the thread
-    /// must end after that time.
+    /// Blocks the calling thread until a request arrives, at most for `time`. If `ends` is true and
+    /// no request arrives, the thread must end.
     pub(crate) fn wait(&self, time: Duration, ends: bool) -> Wake {
         let mut inner = self.inner.lock();
         while !inner.stopping && !self.notified.load(SeqCst) {
@@ -133,14 +135,13 @@ impl Worker {
         if inner.stopping { Wake::Stop } else { Wake::Notified }
     }
 
-    /// Called by the thread. Sets whether the thread checks for work repeatedly, so that requests
-    /// need not wake it.
+    /// Sets whether the calling thread checks for work repeatedly, so that requests need not wake
+    /// it.
     pub(crate) fn set_awake(&self, awake: bool) {
         self.notified.store(awake, SeqCst);
     }
 
-    /// Called by the thread. Waits for `time`, or until the thread must end. Returns whether the
-    /// thread must end.
+    /// Blocks the calling thread for `time`, or until it must end. Returns whether it must end.
     pub(crate) fn rest(&self, time: Duration) -> bool {
         let end = Instant::now() + time;
         let mut inner = self.inner.lock();
@@ -171,13 +172,13 @@ impl Worker {
         }
     }
 
-    /// Locks the worker before a fork, or unlocks it after the fork. Its thread neither starts nor
-    /// ends during the fork.
+    /// Locks the worker before a fork, or unlocks it after the fork. The worker's thread neither
+    /// starts nor ends during the fork.
     pub(crate) fn at_fork(&self, step: Step) {
         self.inner.at_fork(step);
     }
 
-    /// Discards the record of the thread, in a child of fork, where the thread does not exist.
+    /// In a child of fork, discards the record of the thread, which the child lacks.
     pub(crate) fn forget_thread(&self) {
         self.notified.store(false, SeqCst);
         std::mem::forget(self.inner.lock().thread.take());
@@ -190,7 +191,8 @@ mod tests {
     use crate::policy::IDLE;
     use std::sync::atomic::AtomicUsize;
 
-    /// The first three threads panic. After each panic, a new thread serves requests after a pause.
+    /// The first three threads panic. A pause follows each panic, and then a new thread serves
+    /// requests.
     #[test]
     fn another_thread_comes_after_a_panic() {
         let worker = Arc::new(Worker::new("uzram-test"));

@@ -13,12 +13,12 @@
 //! `WITHHELD`). Withheld slots lie on pages that are being released, and are not allocated during
 //! the release. A page is untouched, committed or retained (`page::Residency`).
 //!
-//! The header changes only under the class's lock; see `page::Extent` for why the fields are
+//! The header changes only under the class's lock. `page::Extent` explains why the fields are
 //! atomics.
 //!
 //! # Safety
-//! The owner of a slot writes to it, and pages are released only while their slots are withheld. So
-//! functions that take or free a slot, or end a release or prefault, are unsafe.
+//! The owner of a slot writes to the slot, and a page is released only while the slots on it are
+//! withheld. So functions that take or free a slot, or end a release or prefault, are unsafe.
 #![allow(unsafe_code)]
 
 pub(crate) mod release;
@@ -70,8 +70,8 @@ impl FixedHeader {
         self.residency.retained()
     }
 
-    /// Returns whether retained pages may be released: such pages exist, and the zspage is not
-    /// busy. A zspage is in the list of offers if this function returns true.
+    /// Returns whether the zspage has retained pages and is not busy. A zspage with this property
+    /// is in the list of zspages that offer retained pages.
     pub(crate) fn has_offer(&self) -> bool {
         !self.is_busy() && !self.residency.retained().is_empty()
     }
@@ -89,7 +89,7 @@ pub(crate) struct Header<'a> {
 }
 
 impl<'a> Header<'a> {
-    /// Opens the header of the zspage that begins at offset `start`.
+    /// Returns the header of the zspage that begins at offset `start`.
     ///
     /// # Safety
     /// The header was created from zeros for the objects of `class`, whose lock is held, and is not
@@ -98,8 +98,8 @@ impl<'a> Header<'a> {
         let objects = class.objects() as usize;
         let words = Self::words(objects);
         // SAFETY: the caller guarantees that the header was created for this number of slots. So
-        // the fixed part, the bits and the entries follow each other in it (`bytes`), and zeros are
-        // valid for all of them.
+        // the header consists of the fixed part, the bits and the entries (`bytes`). Zeros are
+        // valid for the fixed part, the bits and the entries.
         unsafe {
             let taken = header.add(size_of::<FixedHeader>());
             let entries = taken.add(words * 8);
@@ -140,8 +140,8 @@ impl<'a> Header<'a> {
     }
 
     /// Returns the lowest free slot whose pages are all committed. Skips ranges of free slots
-    /// without pages, and of pages without free slots, because at the limit hundreds of zspages are
-    /// searched.
+    /// without committed pages, and ranges of pages without free slots, because a pool at its limit
+    /// searches hundreds of zspages.
     pub(crate) fn lowest_committed(&self) -> Option<u32> {
         let (class, committed) = (self.class, self.fixed.committed());
         let room = committed.len() as usize * page_size();
@@ -206,7 +206,7 @@ impl<'a> Header<'a> {
     pub(crate) unsafe fn free(&self, slot: u32) -> u32 {
         self.clear(slot);
         self.fixed.inuse.store(self.fixed.inuse() - 1, Relaxed);
-        // Usually a neighbouring slot is live, so it is checked first.
+        // Usually a neighbouring slot is live, so the neighbouring slots are checked first.
         let is_live = |page| self.has_live_neighbour(slot, page) || self.is_live(page);
         let emptied = self.class.pages_for(slot).filter(|&page| !is_live(page));
         emptied.filter(|&page| self.fixed.residency.leave(page)).count() as u32
@@ -225,7 +225,8 @@ impl<'a> Header<'a> {
         match (self.fixed.inuse(), self.class.commits_whole) {
             (0, _) => false,
             (_, true) => true,
-            // Slots are withheld only while pages are being released; otherwise the bits suffice.
+            // Slots are withheld only while pages are being released. At other times, a set bit
+            // means a live slot.
             _ if self.fixed.is_busy() => slots.any(|slot| self.entry(slot).is_some()),
             _ => bits::any(self.taken, slots),
         }

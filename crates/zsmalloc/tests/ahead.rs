@@ -1,5 +1,5 @@
-//! Tests prefaulted pages: stores find them ready, they count as used, and they are released after
-//! stores have stopped.
+//! Tests prefaulted pages. Stores find these pages ready, the pages count as used, and they are
+//! released after stores have stopped.
 #![allow(clippy::unwrap_used)]
 
 use fastrand::Rng;

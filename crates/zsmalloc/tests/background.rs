@@ -40,10 +40,10 @@ fn a_pool_gives_back_by_itself() {
         for (handle, data) in &live {
             assert_eq!(&*pool.read(handle).unwrap(), data);
         }
-        // An idle thread ends, and the next request starts another.
+        // An idle thread ends, and the next request starts another thread.
         until("the idle thread did not end", || threads() == before);
         pool.check();
-        // Before the thread ends, it compacts until no page can be freed.
+        // The thread compacts until no page can be freed, and then ends.
         let ready: u64 = pool.classes().iter().map(|stat| stat.ready).sum();
         assert_eq!((pool.freeable(), ready), (0, 0), "left to be gained in {geometry:?}");
         for (handle, _) in live.drain(400..) {

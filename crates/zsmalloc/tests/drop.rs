@@ -7,8 +7,8 @@ use zsmalloc::{Columns, Config, EntryPool, Geometry, KernelGeometry, Pool};
 
 const ROUNDS: usize = 200;
 const MIB: usize = 1 << 20;
-/// The minimum address space in bytes of a process under a sanitizer. Other processes have far
-/// less.
+/// The minimum address space in bytes of a process under a sanitizer. Other processes have far less
+/// address space.
 const SHADOW_MIN: usize = 1 << 40;
 
 /// Returns a value of /proc/self/status in bytes.
@@ -56,7 +56,7 @@ fn dropped_pools_leave_nothing() {
     for (before, after) in before.into_iter().zip(after) {
         assert!(after <= before + 4 * MIB, "{before} -> {after} bytes after {ROUNDS} rounds");
     }
-    // The measured values are sensitive enough, because existing pools raise them.
+    // The measured values detect a leak, because existing pools raise these values.
     let alive: Vec<_> = (0..8).map(filled).collect();
     let full = ["VmSize:", "RssAnon:"].map(status);
     assert!(full.iter().zip(after).all(|(full, after)| *full > after + 16 * MIB), "{full:?}");

@@ -118,8 +118,9 @@ fn a_forgotten_child_costs_nothing() {
     pool.free(handle).unwrap();
 }
 
-/// A child has its own copy of the pool, in which guards from before the fork lock nothing. Such
-/// guards can only be dropped, which has no effect, even before the first use of the pool.
+/// A child has its own copy of the pool, in which guards from before the fork lock nothing. Guards
+/// from before the fork can only be dropped, which has no effect, even before the first use of the
+/// pool.
 #[test]
 fn a_guard_from_before_the_fork_holds_nothing_in_a_child() {
     for in_children in [true, false] {
@@ -160,15 +161,15 @@ fn a_guard_from_before_the_fork_holds_nothing_in_a_child() {
     }
 }
 
-/// A thread of the child looks up entries while another thread, which uses the pool for the first
-/// time in the child, repairs the pool. The thread that looks up entries is not treated as lost:
-/// the other thread waits for it before nodes are freed.
+/// In a child, one thread looks up entries while another thread uses the pool for the first time,
+/// and so repairs the pool. The thread that looks up entries is not lost. So the repairing thread
+/// waits for the look-ups to end before it frees nodes.
 #[test]
 fn a_thread_that_looks_for_entries_in_a_child_is_not_lost() {
     let core = Arc::new(EntryPool::new(Config::default(), 1 << 17, Columns::default()).unwrap());
     let weak: Weak<EntryPool> = Arc::downgrade(&core);
     page::fork::register(weak, page::fork::Turn::First);
-    // The last leaf of a span, which look-ups find after all others.
+    // The last leaf of a span, which look-ups find after all other leaves.
     let leaf = 65_024..65_536;
     let set_all = |payload| {
         leaf.clone().for_each(|index| _ = core.lock(index).unwrap().set_payload(payload));

@@ -16,8 +16,8 @@ fn left() -> Config {
     Config { pages, ..Config::default() }
 }
 
-/// Allocates memory in the child. If the addresses of the pool's pages were free there, some
-/// allocations would get them.
+/// Allocates memory in the child. If the addresses of the pool's pages were free in the child, some
+/// allocations would get these addresses.
 fn own_memory() -> Vec<Vec<u8>> {
     (0..16).map(|nth| vec![nth + 1; 4 << 20]).collect()
 }
@@ -60,7 +60,8 @@ fn a_child_without_the_pages_is_refused_everything() {
     std::thread::scope(|scope| {
         let _stop = Stop(&stop);
         let (pool, stop) = (pool.as_ref().unwrap(), &stop);
-        // The child waits for no operation of these threads that the fork interrupts.
+        // The fork interrupts operations of these threads. The child waits for none of these
+        // operations.
         let mut seeds = Rng::with_seed(seed(1));
         for _ in 0..3 {
             let mut rng = seeds.fork();
@@ -129,7 +130,7 @@ fn words_are_refused_in_a_child_without_the_pages() {
             let own = own_memory();
             assert!(matches!(core.lock(7), Err(Error::LeftBehind)));
             assert!(matches!(core.stage(7, b"bytes"), Err(Error::LeftBehind)));
-            // These calls can't return an error, so they panic.
+            // `read`, `lock_existing` and `read_ahead` can't return an error, so they panic.
             let panics = |work: &dyn Fn()| catch_unwind(AssertUnwindSafe(work)).is_err();
             assert!(panics(&|| drop(core.read(7))));
             assert!(panics(&|| drop(core.lock_existing(7))));

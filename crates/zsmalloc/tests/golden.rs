@@ -1,5 +1,6 @@
-//! Compares class tables with published figures: the kernel's documentation (`UsedPercent`), the
-//! current kernel (`LeastWaste`), the patches of 2014 and 2016, and the multi-page series of 2024.
+//! Compares class tables with published figures. The figures are from the kernel's documentation
+//! (`UsedPercent`), the current kernel (`LeastWaste`), the patches of 2014 and 2016, and the
+//! multi-page series of 2024.
 #![allow(clippy::unwrap_used)]
 
 use testkit::s3::COUNTS;
@@ -79,12 +80,13 @@ fn the_documents_listings() {
         (254, 4096, 1),
     ];
     assert_eq!(upper_rows(16, ChainRule::UsedPercent), sixteen);
-    // The current kernel's rule differs in one row.
+    // The rule of the current kernel gives another result in one row.
     sixteen[5] = (213, 3440, 16);
     assert_eq!(upper_rows(16, ChainRule::LeastWaste), sixteen);
 }
 
-/// The documentation's example: pages, bytes wasted and percentage used for objects of 1568 bytes.
+/// The kernel's documentation has an example with the pages, wasted bytes and used percentage for
+/// objects of 1568 bytes.
 #[test]
 fn zspages_of_1568_bytes() {
     let rows = [(1, 960, 76), (2, 352, 95), (3, 1312, 89), (4, 704, 95), (5, 96, 99)];
@@ -93,7 +95,7 @@ fn zspages_of_1568_bytes() {
         let candidates = kernel.candidates(1568);
         let candidates = candidates.map(|shape| (shape.pages, shape.waste(), shape.used_percent()));
         assert_eq!(candidates.collect::<Vec<_>>(), rows);
-        // With chains of at most 4 pages, sizes 95 to 99 merge into class 100; with 5 pages, the
+        // With chains of at most 4 pages, sizes 95 to 99 merge into class 100. With 5 pages, the
         // size of 1568 bytes has its own class.
         let class = |chain| {
             let table = table(chain, rule);
@@ -106,7 +108,7 @@ fn zspages_of_1568_bytes() {
     }
 }
 
-/// The patch of 2014: eight sizes share zspages of 4 pages and 11 objects.
+/// In the patch of 2014, eight sizes share zspages of 4 pages and 11 objects.
 #[test]
 fn eight_sizes_share_eleven_objects() {
     for rule in [ChainRule::UsedPercent, ChainRule::LeastWaste] {
@@ -117,7 +119,7 @@ fn eight_sizes_share_eleven_objects() {
     }
 }
 
-/// The patch of 2016: the first size of the huge class for chains of 4, 5 and 6 pages.
+/// The patch of 2016 gives the first size of the huge class for chains of 4, 5 and 6 pages.
 #[test]
 fn first_huge_sizes_of_2016() {
     for (chain, first_huge) in [(4, 3280), (5, 3424), (6, 3520)] {
@@ -133,8 +135,8 @@ fn first_huge_sizes_of_2016() {
     assert_eq!((class(5).pages, class(5).objects, class(4).pages), (5, 6, 1));
 }
 
-/// The rows contain order, number of sizes, number of classes, watermark and first huge object
-/// (chains of at most 8 pages, least waste).
+/// The rows contain order, number of sizes, number of classes, watermark and first huge object.
+/// Chains have at most 8 pages, and the rule is least waste.
 #[test]
 fn multi_page_classes_of_2024() {
     for (order, sizes, classes, watermark, huge) in [
@@ -153,13 +155,13 @@ fn multi_page_classes_of_2024() {
         assert_eq!((table.watermark(0), table.largest()), (3632, 4096 << order));
         let unmerged = KernelGeometry { merge: false, ..kernel };
         let table = Geometry::Kernel(unmerged).table().unwrap();
-        // The page size counts among the sizes, although it is the last size of the run up to a
-        // page.
+        // The published number of sizes includes the page size, although that is the last size of
+        // the run up to a page.
         assert_eq!(table.classes().iter().filter(|class| class.size > 4096).count() + 1, sizes);
     }
 }
 
-/// The documentation's sample of the statistics: size, slots, objects, pages, freeable pages.
+/// The kernel's documentation has sample statistics: size, slots, objects, pages, freeable pages.
 #[test]
 fn the_documents_statistics() {
     for rule in [ChainRule::UsedPercent, ChainRule::LeastWaste] {
@@ -214,8 +216,8 @@ fn the_printed_table() {
     let geometry = Geometry::Kernel(KernelGeometry::default());
     let pool = Pool::new(Config { geometry, ..Config::default() }).unwrap();
     assert_eq!(printed(&pool).last().unwrap(), &format!("Total{}", " 0".repeat(15)));
-    // Three zspages have 8 slots each. Two of them are half full, and 50% belongs to the group
-    // "60%".
+    // Three zspages have 8 slots each. Two of the zspages are half full, and 50% belongs to the
+    // group "60%".
     for (nth, handle) in stored(&pool, 500, 24).into_iter().enumerate() {
         if matches!(nth, 0..4 | 8..12) {
             pool.free(handle).unwrap();
@@ -226,8 +228,8 @@ fn the_printed_table() {
         ["30 512 0 0 0 0 0 2 0 0 0 0 1 24 16 3 1 1", "254 4096 0 0 0 0 0 0 0 0 0 0 1 1 1 1 1 0"];
     expect(&pool, HEADER, rows, "Total 0 0 0 0 0 2 0 0 0 0 2 25 17 4 1");
 
-    // A zspage has 107 slots of 4096 bytes; five objects use five of its pages. A zspage of 16
-    // pages has 126 slots of 520 bytes.
+    // A zspage has 107 slots of 4096 bytes. Five objects of 4096 bytes use five pages. A zspage of
+    // 16 pages has 126 slots of 520 bytes.
     let pool = Pool::new(Config::default()).unwrap();
     let _blocks = stored(&pool, 4096, 5);
     let _small = stored(&pool, 520, 257);

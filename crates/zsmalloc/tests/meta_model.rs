@@ -10,7 +10,7 @@ use std::sync::Arc;
 use testkit::seed;
 use zsmalloc::meta::{Cache, CacheStat, Error, MetadataArena};
 
-/// The slabs by offset, with their objects in use, and the retained pages, each of which is given
+/// The slabs by offset with their objects in use, and the retained pages. A retained page is given
 /// by its slab and its number in the slab.
 #[derive(Default)]
 struct Model {
@@ -107,8 +107,9 @@ impl Subject {
         Ok(())
     }
 
-    /// Moves an object to a lower offset if the model predicts this: to the lowest free place in a
-    /// scattered cache, else to the lowest free place on committed pages.
+    /// Moves an object to a lower offset if the model predicts a move. In a scattered cache the
+    /// object moves to the lowest free place, otherwise to the lowest free place on committed
+    /// pages.
     fn move_down(&mut self, nth: usize, is_refused: impl Fn() -> bool) {
         let (object, stamp) = self.live[nth];
         let end = self.offset_of(object);
@@ -255,14 +256,14 @@ fn a_refused_page_is_made_up_for_by_a_committed_one() {
     let cache = Cache::new(&arena, page_size() / 2, 8).unwrap();
     let objects: Vec<_> = (0..8).map(|_| cache.alloc().unwrap()).collect();
     assert!(matches!(cache.alloc(), Err(Error::Pages(page::Error::Limit { .. }))));
-    // Page 0 is released. The free object on page 3 is not the lowest, but lies on a committed
-    // page.
+    // Page 0 is released. The free object on page 3 is not the lowest free object, but lies on a
+    // committed page.
     for &object in &objects[..2] {
         // SAFETY: the object is not used again.
         unsafe { cache.free(object).unwrap() };
     }
     assert_eq!(cache.shrink(), 1);
-    // SAFETY: as above.
+    // SAFETY: the object is not used again.
     unsafe { cache.free(objects[7]).unwrap() };
     let other = Cache::new(&arena, page_size(), 8).unwrap();
     other.alloc().unwrap();

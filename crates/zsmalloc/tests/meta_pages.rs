@@ -1,5 +1,5 @@
-//! Tests that pages without objects are returned to the system, regardless of the thread that frees
-//! the objects, and that moving objects packs a cache densely.
+//! Tests that pages without objects are returned to the system, whichever thread frees the objects.
+//! Also tests that a cache is dense after its objects were moved.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
 use fastrand::Rng;
@@ -77,7 +77,7 @@ fn locked_pages_stay_and_are_counted() {
     assert_eq!(cache.shrink(), 0);
     assert_eq!((cache.stat().pages, cache.stat().retained), (8, 8));
     arena.check();
-    // SAFETY: as above.
+    // SAFETY: the eight objects lie on eight consecutive pages.
     unsafe { rustix::mm::munlock(first, bytes) }.unwrap();
     assert_eq!(cache.shrink(), 8);
     assert_eq!(cache.stat(), CacheStat::default());
@@ -140,7 +140,7 @@ fn stress(cache: &Cache, shared: &Mutex<Vec<(usize, u64)>>, seed: u64) {
                     free(own.swap_remove(nth));
                 }
             }
-            // The object may be freed by another thread than the one that allocated it.
+            // Another thread than the allocating thread may free the object.
             15..25 if !own.is_empty() => {
                 let (object, stamp) = own.swap_remove(nth);
                 shared.lock().unwrap().push((object.expose_provenance().get(), stamp));

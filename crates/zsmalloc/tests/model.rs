@@ -222,8 +222,8 @@ fn threads_share_a_pool() {
     share_a_pool(4);
 }
 
-/// Shares a pool of objects of up to 4096 << `order` bytes among threads. If objects are large,
-/// fewer are stored.
+/// Shares a pool of objects of up to 4096 << `order` bytes among threads. If objects are large, the
+/// threads store fewer objects.
 fn share_a_pool(order: u32) {
     let core =
         EntryPool::new(config(Geometry::Native { order }), 4096, Columns::default()).unwrap();

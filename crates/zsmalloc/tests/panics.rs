@@ -1,5 +1,5 @@
-//! Tests a background thread that panics in the caller's code: another thread replaces it, and no
-//! object is lost.
+//! Tests a background thread that panics in the caller's code. Another thread replaces the panicked
+//! thread, and no object is lost.
 #![allow(clippy::unwrap_used)]
 
 use page::{Request, Supply};

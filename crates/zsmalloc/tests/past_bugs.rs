@@ -1,5 +1,5 @@
-//! Tests for bugs of other implementations of compressed memory that could also occur here: see
-//! docs/past-bugs.md.
+//! Tests for bugs of other implementations of compressed memory that could also occur here (see
+//! docs/past-bugs.md).
 #![allow(clippy::unwrap_used)]
 
 use fastrand::Rng;
@@ -37,7 +37,7 @@ fn geometries() -> impl Iterator<Item = Geometry> {
     [Geometry::default()].into_iter().chain(kernel)
 }
 
-/// Row 11: a class has room for every size for which it is chosen, and objects are stored in the
+/// Row 11: a class has room for every size that is assigned to it, and objects are stored in the
 /// class that a look-up returns.
 #[test]
 fn every_size_has_room_in_its_class() {
@@ -86,8 +86,8 @@ fn objects_of_a_full_zspage_do_not_overlap() {
     }
 }
 
-/// Row 2: if several threads write one slot, it has only one object, and no object is left after
-/// the slot is freed.
+/// Row 2: if several threads write one slot, the slot has only one object, and no object is left
+/// after the slot is freed.
 #[test]
 fn threads_that_write_one_slot_leave_one_object() {
     let core = EntryPool::new(Config::default(), 2, Columns::default()).unwrap();
@@ -112,8 +112,8 @@ fn threads_that_write_one_slot_leave_one_object() {
 }
 
 /// The maximum time for which the concurrent threads of a test wait until an object is moved. On a
-/// busy machine they could otherwise finish before the mover runs. The full time passes only if no
-/// object is moved.
+/// busy machine the threads could otherwise finish before the mover runs. The full time passes only
+/// if no object is moved.
 const MOVED_WITHIN: Duration = Duration::from_secs(120);
 
 /// Rows 1, 7 and 8: four threads compact concurrently while other threads store, read and free.
@@ -315,7 +315,7 @@ fn a_failed_write_leaves_the_old_bytes_for_good() {
     core.check();
 }
 
-/// The limit can be used completely: the last page is committed, and a further page is refused.
+/// The limit can be used completely. The last page is committed, and a further page is refused.
 #[test]
 fn the_last_page_of_a_limit_is_given_out() {
     for geometry in [
@@ -336,7 +336,7 @@ fn the_last_page_of_a_limit_is_given_out() {
 fn at_the_limit_committed_slots_are_used_first() {
     let pool = Pool::new(Config::default()).unwrap();
     let mut stored: Vec<_> = (0..4).map(|_| pool.store(&[7; 4096]).unwrap()).collect();
-    // The lowest slot's page is released; the third slot's page stays retained.
+    // The lowest slot's page is released. The third slot's page stays retained.
     pool.free(stored.remove(0)).unwrap();
     pool.trim();
     pool.free(stored.remove(1)).unwrap();
@@ -355,7 +355,7 @@ fn bad_handles_are_refused_without_waiting_for_readers() {
     let stale = pool.store(b"first").unwrap().into_raw();
     pool.free(Handle::from_raw(stale).unwrap()).unwrap();
     let refused = Error::Handle { raw: stale };
-    // The handle slot is free: a handle of its next generation refers to no object yet.
+    // The handle slot is free, and a handle of its next generation refers to no object yet.
     let next = stale + (1 << 32);
     for bytes in [&b""[..], b"x"] {
         let written = pool.write(&Handle::from_raw(next).unwrap(), bytes);
@@ -444,7 +444,7 @@ fn a_little_is_freed_in_the_largest_class_only() {
         assert_eq!(before[0], after[0], "the small class");
         assert_eq!((before[1].0, before[1].1 - freed as u64), after[1]);
         assert!(class_of(&pool, 3000).freeable() > 0, "more was freed than was asked for");
-        // The rest is freed when the maximum number of bytes is requested.
+        // A request for the maximum number of bytes frees all pages that can be freed.
         assert!(pool.shrink(usize::MAX) > freed);
         assert!([100, 3000].iter().all(|&len| class_of(&pool, len).freeable() == 0));
         expect(&pool, &small);
@@ -470,8 +470,8 @@ fn a_pinned_object_holds_up_no_others() {
             let (before, freeable) = (pool.pages().used(), pool.freeable() / page::page_size());
             let freed = pool.compact();
             assert_eq!(pool.pages().used(), before - freed);
-            // The maximum number of remaining pages: those of the pinned zspage, and a partly
-            // filled last one.
+            // The pages that may remain are those of the pinned zspage, and those of a partly
+            // filled last zspage.
             let pages = class_of(&pool, len).shape.pages;
             let may_stay = if class_of(&pool, len).whole { 2 * pages } else { freeable / 10 + 8 };
             assert!(
@@ -490,8 +490,8 @@ fn a_pinned_object_holds_up_no_others() {
     }
 }
 
-/// A pool at its limit can be compacted, although compaction needs pages. This includes pools in
-/// which the lowest free slots, the targets of moves, have no pages.
+/// A pool at its limit can be compacted, although compaction needs pages. Even a pool can be
+/// compacted in which the lowest free slots, the targets of moves, have no pages.
 #[test]
 fn compaction_at_the_limit_frees_pages() {
     for (geometry, in_halves) in both_geometries().into_iter().flat_map(|g| [(g, false), (g, true)])
@@ -507,7 +507,7 @@ fn compaction_at_the_limit_frees_pages() {
             let which = format!("{geometry:?} {len} {in_halves}: {freed} of {freeable} pages");
             assert!(freed > 0 && freed >= freeable / 2, "{which}");
             assert_eq!(pool.pages().used(), used - freed, "{which}");
-            // An object that was refused before now has room.
+            // The pool now has room for an object that it refused before.
             let block = pool.store(&[1; 4096]).unwrap();
             expect(&pool, &kept);
             pool.free(block).unwrap();
@@ -537,8 +537,8 @@ impl Supply for Halting {
     }
 }
 
-/// Row 8: while one thread compacts, a call by another thread that would compact returns
-/// immediately, and so does a second call.
+/// Row 8: while one thread compacts, two calls by another thread that would compact return
+/// immediately.
 #[test]
 fn a_second_compactor_is_sent_away_at_once() {
     let supply = Arc::new(Halting { ask: Mutex::new(None), answer: Mutex::new(None) });
@@ -591,8 +591,8 @@ impl Supply for Tight {
     }
 }
 
-/// If a supply limits all memory, retained pages are released before a store fails. This includes
-/// stores for which the supply refuses memory for the header of a zspage.
+/// If a supply limits all memory, retained pages are released before a store fails. The same holds
+/// if the supply refuses memory for the header of a zspage.
 #[test]
 fn ready_pages_go_before_a_store_is_refused() {
     let tight = Arc::new(Tight::default());
@@ -672,8 +672,8 @@ fn what_a_supply_refuses_is_told_from_what_the_system_does() {
     }
 }
 
-/// Before the fix, entries with numbers beyond the last could be found and locked, because places
-/// for them exist in the last entry's node.
+/// Before the fix, entries with numbers beyond the last entry could be found and locked. The node
+/// of the last entry has places for these entries.
 #[test]
 fn no_entry_is_behind_the_last() {
     const LEN: u32 = 300;

@@ -274,7 +274,7 @@ fn classes_come_and_go_and_contents_stay() {
     }
 }
 
-/// An emptied pool needs little more memory than a new one: only tables that are never freed.
+/// An emptied pool needs little more memory than a new pool. Only some tables are never freed.
 #[test]
 fn an_emptied_pool_is_small() {
     for mut subject in subjects(0) {
@@ -300,8 +300,8 @@ fn an_emptied_pool_is_small() {
 }
 
 /// Objects that became shorter in place belong to another class, which has no zspage yet. At the
-/// limit no page can be committed for that class, so no object moves, and no zspage is left after
-/// the attempt. Later all objects move.
+/// limit no page can be committed for the other class, so no object moves, and no zspage is left
+/// after the attempt. After the limit is removed, all objects move.
 #[test]
 fn shortened_objects_move_to_their_class() {
     const COUNT: u32 = 400;

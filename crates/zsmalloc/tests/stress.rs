@@ -1,4 +1,4 @@
-//! Stress tests in which threads use a pool whose load shifts: classes open and close, objects and
+//! Stress tests in which threads use a pool whose load shifts. Classes open and close, objects and
 //! headers move, and the limit changes. Every read is compared with the expected content.
 #![allow(clippy::unwrap_used)]
 
@@ -109,7 +109,8 @@ impl Words {
         }
     }
 
-    /// Overwrites the old object in place. The pool may refuse this if the old object is shorter.
+    /// Overwrites the old object in place. The pool may refuse the overwrite if the old object is
+    /// shorter.
     fn write_over(
         &self,
         word: EntryWriteGuard<'_>,
@@ -228,7 +229,7 @@ impl Subject for Words {
 }
 
 /// A thread is about to release pages of a zspage. Before it locks the zspage's class, the zspage
-/// may be destroyed, or replaced by another one.
+/// may be destroyed, or replaced by another zspage.
 #[test]
 fn stress_zspages_come_and_go_beside_trims() {
     let core = EntryPool::new(Config::default(), 2, Columns::default()).unwrap();

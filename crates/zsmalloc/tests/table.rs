@@ -239,7 +239,7 @@ fn slots_far_apart_cost_little_more() {
     assert!(random - dense < 12.0, "{random} bytes");
 }
 
-/// A thread that holds a guard stores, frees and rebalances: no operation waits for the guard.
+/// A thread that holds a guard stores, frees and rebalances. No operation waits for the guard.
 #[test]
 fn a_guard_keeps_nothing_but_its_own() {
     let pool = Pool::new(Config::default()).unwrap();

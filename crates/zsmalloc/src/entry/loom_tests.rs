@@ -1,4 +1,5 @@
-//! Models of an entry: `RUSTFLAGS="--cfg loom" cargo test --release -p uzram-zsmalloc --lib loom`.
+//! Loom models of an entry. The following command runs them:
+//! `RUSTFLAGS="--cfg loom" cargo test --release -p uzram-zsmalloc --lib loom`.
 //!
 //! # Safety
 //! All pointers are to loom's cells, and loom checks each access. The entries are in no node.
@@ -92,7 +93,7 @@ fn loom_readers_share_the_word() {
         let other = shared.clone();
         let reader = thread::spawn(move || read(&other));
         let inside = lock_shared(&shared.entry);
-        // The other reader enters and leaves while this reader holds its lock.
+        // The joined reader has entered and left while this thread holds its own reader's lock.
         assert_eq!(reader.join().unwrap(), 1);
         // SAFETY: the entry was locked above.
         unsafe { shared.entry.unlock_shared() };
@@ -101,7 +102,7 @@ fn loom_readers_share_the_word() {
 }
 
 /// Two places for one object. A freed place is overwritten immediately, as if the next object were
-/// stored in it.
+/// stored there.
 struct Moving {
     entry: Entry,
     places: [UnsafeCell<u64>; 2],
@@ -134,15 +135,15 @@ fn move_object(moving: &Moving) -> bool {
     if from.offset != 0 {
         return false;
     }
-    // SAFETY: as above.
+    // SAFETY: the pointer comes from loom's cell, and loom checks the access.
     let copy = moving.places[0].with(|cell| unsafe { *cell });
-    // SAFETY: as above.
+    // SAFETY: the pointer comes from loom's cell, and loom checks the access.
     moving.places[1].with_mut(|cell| unsafe { *cell = copy });
     let to = Location { offset: GRAIN as u64, ..from };
     // SAFETY: the copy is complete, and no other entry refers to it.
     let retargeted = unsafe { moving.entry.retarget(Value::object(from), Value::object(to)) };
     let freed = if retargeted { 0 } else { 1 };
-    // SAFETY: as above.
+    // SAFETY: the pointer comes from loom's cell, and loom checks the access.
     moving.places[freed].with_mut(|cell| unsafe { *cell = 0xdead });
     retargeted
 }
@@ -181,9 +182,8 @@ fn loom_writer_against_move() {
         let old = lock_exclusive(&shared.entry);
         // SAFETY: the entry was locked above.
         unsafe { shared.entry.unlock_exclusive(Value::inline(5)) };
-        // The writer frees the place that the entry referred to last, even if the mover moved the
-        // object. The class's lock, which a mover holds from its copy on, is not part of this
-        // model.
+        // The writer frees the last place of the object, even if the mover moved the object. This
+        // model omits the class's lock, which a mover holds during its copy.
         let moved = mover.join().unwrap();
         assert_eq!(old, if moved { place(1) } else { place(0) });
         assert_eq!(shared.entry.peek().decode(), Err(5));
@@ -199,7 +199,7 @@ fn mark(entry: &Entry) -> u8 {
 /// Acts as a reader, which clears a flag that it finds set.
 fn read_and_unmark(moving: &Moving) -> u64 {
     let place = lock_shared(&moving.entry).decode().unwrap();
-    // SAFETY: as in `read_pinned`.
+    // SAFETY: the pointer comes from loom's cell, and loom checks the access.
     let value = moving.places[place.offset as usize / GRAIN].with(|cell| unsafe { *cell });
     if place.flags & IDLE != 0 {
         moving.entry.clear_flags(IDLE);
@@ -229,7 +229,7 @@ fn loom_two_readers_unmark_against_move() {
     });
 }
 
-/// The flag that the writer sets is kept, although readers clear earlier flags.
+/// The flag that the writer sets is kept, although a reader clears the flag that it finds.
 #[test]
 fn loom_unmark_against_writer() {
     model(|| {
@@ -237,7 +237,7 @@ fn loom_unmark_against_writer() {
         let other = shared.clone();
         let reader = thread::spawn(move || read_and_unmark(&other));
         let old = lock_exclusive(&shared.entry).decode().unwrap();
-        // The reader either cleared the old flag and left, or finds the new flag.
+        // The reader either cleared the old flag and left, or will find the new flag.
         let new = old.with_flags(0b1000);
         // SAFETY: the entry was locked above.
         unsafe { shared.entry.unlock_exclusive(Value::object(new)) };

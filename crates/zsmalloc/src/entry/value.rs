@@ -7,7 +7,7 @@ const LEN_SHIFT: u32 = 8;
 const OFFSET_SHIFT: u32 = 24;
 pub(super) const OBJECT: u64 = 1 << 63;
 
-/// The bits of an entry without an object that hold the user's payload.
+/// The number of bits of the user's payload, in an entry without an object.
 const PAYLOAD_BITS: u32 = 59;
 
 const _: () = assert!(page::OFFSET_BITS == 63 - OFFSET_SHIFT + GRAIN.trailing_zeros());
@@ -20,11 +20,11 @@ pub(crate) struct Value(pub(super) u64);
 /// An object's location, as its entry encodes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Location {
-    /// The offset in the pool's space, a multiple of 8.
+    /// The offset in the pool's space, in bytes. The offset is a multiple of 8.
     pub(crate) offset: u64,
     /// The length of the object in bytes, 1 to 65536.
     pub(crate) len: usize,
-    /// Four bits for the user.
+    /// The object's flags: four bits for the user.
     pub(crate) flags: u8,
 }
 
@@ -37,10 +37,10 @@ impl Location {
 impl Value {
     pub(crate) const EMPTY: Value = Value(0);
 
-    /// Returns the value of an entry without an object.
+    /// Returns the value of an entry that holds `payload` instead of an object.
     ///
     /// # Panics
-    /// If `payload` has more than 59 bits, because the value would then represent an object.
+    /// Panics if `payload` has more than 59 bits, because the value would then represent an object.
     pub(crate) fn inline(payload: u64) -> Value {
         assert!(payload >> PAYLOAD_BITS == 0, "payload {payload:#x} has more than 59 bits");
         Value(payload << FLAGS_SHIFT)

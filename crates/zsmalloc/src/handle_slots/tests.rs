@@ -167,8 +167,8 @@ fn a_child_counts_anew_and_ends_generations() {
     let (_arena, slots) = slots(1);
     (0..LEAF as u32).for_each(|nth| assert_eq!(give_out(&slots).0, nth));
     take_back(&slots, 5);
-    // One thread was about to store an object; another thread had emptied an entry, but not yet
-    // counted its slot as free.
+    // One lost thread was about to store an object. Another lost thread had emptied an entry, but
+    // had not counted the entry's slot as free yet.
     std::mem::forget(slots.handles.claim(&slots.table).unwrap());
     unlock(slots.table.lock_existing(6, |_| true).unwrap(), 0);
     // SAFETY: no other thread uses the table.
@@ -186,7 +186,8 @@ fn free_slots_take_little() {
     (0..COUNT).for_each(|nth| assert_eq!(give_out(&slots).0, nth));
     let full = arena.bytes() - empty + slots.bytes();
     println!("full: {:.2} bytes each", full as f64 / COUNT as f64);
-    // Five slots fit into a cache line; the limit also allows for the unused tails of slabs.
+    // Five slots fit into a cache line. The limit also allows for unused bytes at the ends of
+    // slabs.
     assert!(full < COUNT as usize * 27 / 2, "{full} bytes");
     let mut rng = Rng::with_seed(seed(5));
     let live = (0..COUNT).filter(|_| rng.u32(..100) < 3).collect::<Vec<_>>();

@@ -13,7 +13,7 @@ struct Job {
     left: AtomicUsize,
 }
 
-/// Adds work, and does all work that is left unless the job is taken, as `clear_slot` and
+/// Adds work. If no other thread has the job, does all work that is left, as `clear_slot` and
 /// `purge_excess` do.
 fn add(job: &Job) {
     job.left.fetch_add(1, Relaxed);

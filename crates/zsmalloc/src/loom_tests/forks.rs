@@ -1,11 +1,11 @@
-//! Models of the state that a fork copies. A fork takes the locks of the classes, and the child
-//! then has the entries and bytes of that moment.
+//! Models of the state that a fork copies. A fork holds the locks of all classes, and the child
+//! inherits the entries and bytes at the time of the fork.
 #![allow(clippy::unwrap_used, unsafe_code)]
 
 use super::{Actor, Scene, bytes, model};
 use crate::fork::repaired_or_left_behind;
 
-/// The length of the new object, which is shorter than the one that it replaces.
+/// The length of the new object, which is shorter than the old object.
 const SHORT: usize = 3000;
 
 /// Asserts that the length in an entry matches the object's bytes, even if another thread has
@@ -16,7 +16,7 @@ fn looks_as_a_child(scene: &Scene) {
     let value = repaired_or_left_behind(inner).entries().peek(0, |entry, _| entry.peek());
     let place = value.unwrap().decode().unwrap();
     // SAFETY: the entry refers to the object, and a thread must lock the object's class to write
-    // it. This thread holds that lock.
+    // it. This thread holds the class's lock.
     let object = unsafe { inner.memory.read(place.offset, place.len) };
     let version = object[0];
     let len = if version == 7 { SHORT } else { 3072 };

@@ -1,6 +1,6 @@
-//! Models of objects' flags: readers clear them, marking threads set them on unlocked entries, and
-//! threads that move the object or its entry keep them. In one model an object is discarded while a
-//! thread reads it, so that its flag might wrongly remain in the entry.
+//! Models of objects' flags. Readers clear flags, marking threads set flags of unlocked entries,
+//! and threads that move an object or its entry keep the flags. In one model an object is discarded
+//! while a thread reads it. The object's flag must not remain in the entry.
 #![allow(clippy::unwrap_used)]
 
 use super::{Actor, Scene, model};
@@ -88,8 +88,8 @@ fn loom_core_unmark_against_writers() {
     });
 }
 
-/// No thread has locked the entries, so the flag of every object is set, even if compaction moves
-/// the objects.
+/// No thread locks the entries. So the flag of every object is set, even if compaction moves the
+/// object.
 #[test]
 fn loom_core_mark_against_compaction() {
     let compact: Actor = |scene| {

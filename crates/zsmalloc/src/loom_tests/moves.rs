@@ -4,14 +4,14 @@
 
 use super::{Actor, SMALL, Scene, bytes, model, model_of_two, slow};
 
-/// Stores two small objects. Two objects are so few that compaction closes their class.
+/// Stores two small objects, which are too few to keep their class open.
 fn small_class_to_close(scene: &Scene) {
     scene.store(0, SMALL + 1);
     scene.store(1, SMALL + 2);
 }
 
 /// Moves objects of a closed class to the other class, concurrently with `actor`. In one run the
-/// other class has an object, and so a zspage; in the other run it has none.
+/// other class has an object, and so a zspage. In the other run it has no zspage.
 fn resettle(preemptions: usize, actor: Actor, after: Actor) {
     let both: Actor = |scene| {
         small_class_to_close(scene);
@@ -61,7 +61,7 @@ fn loom_core_resettle_against_patch() {
     );
 }
 
-/// Stores into the class that objects move to, and frees from it.
+/// One thread stores and frees objects in the class to which objects move.
 #[test]
 fn loom_core_resettle_against_store() {
     resettle(
@@ -75,7 +75,7 @@ fn loom_core_resettle_against_store() {
     );
 }
 
-/// With a third small object, keeping the class open is worthwhile again.
+/// With a third small object, it is worthwhile again to keep the class open.
 #[test]
 fn loom_core_resettle_against_store_into_the_closed_class() {
     resettle(

@@ -1,7 +1,7 @@
-//! Models of two entries. Each of two threads locks one entry and then looks at the other, and at
-//! least one thread sees the other's lock. A device relies on this when it combines slots to a
-//! block: the writer of a slot looks at the block's entry, and the thread that combines the slots
-//! locks the slot's entry.
+//! Models of two entries. Each of two threads locks one entry, and then looks at the entry that the
+//! other thread locks. At least one of the threads sees the lock of the other thread. A device
+//! relies on this rule when it combines slots to a block. The writer of a slot looks at the block's
+//! entry, and the thread that combines the slots locks the slot's entry.
 #![allow(clippy::unwrap_used)]
 
 use super::model_of;
@@ -14,8 +14,8 @@ const BLOCK: u32 = 1;
 
 struct Scene {
     core: EntryPool,
-    /// The number of threads that use the slot. The counter has relaxed ordering, so it orders no
-    /// other accesses.
+    /// The number of threads that use the slot. Accesses to this counter are relaxed, so they order
+    /// no other accesses.
     inside: AtomicUsize,
 }
 

@@ -1,4 +1,4 @@
-//! The pages that caches share.
+//! The pages that caches of metadata share.
 
 use super::error::Error;
 use super::slab::Slab;
@@ -8,8 +8,8 @@ use page::fork::Step;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// The pages of caches. An offset within the arena identifies an object with fewer bits than an
-/// address.
+/// The pages that caches share. An offset in the arena identifies an object, and has fewer bits
+/// than an address.
 #[derive(Debug)]
 pub struct MetadataArena {
     pub(super) space: Space<Slab>,
@@ -17,9 +17,9 @@ pub struct MetadataArena {
 }
 
 impl MetadataArena {
-    /// Returns an arena without pages; they are committed for the first objects. Children of forks
-    /// inherit the pages, regardless of `config`, because objects are plain memory: the arena can't
-    /// refuse access to them in a child.
+    /// Returns an arena without pages. Pages are committed when objects are allocated. Children of
+    /// forks inherit the pages regardless of `config`, because the arena can't refuse access to
+    /// objects in a child.
     pub fn new(config: page::Config) -> Result<Arc<Self>, Error> {
         let config = page::Config { by_address: true, in_children: true, ..config };
         Ok(Arc::new(MetadataArena { space: Space::new(config)?, caches: AtomicU32::new(0) }))
@@ -37,7 +37,7 @@ impl MetadataArena {
         self.space.budget().used() * page::page_size() + self.space.metadata_bytes()
     }
 
-    /// Returns the supply, which may refuse requests before they reach the system.
+    /// Returns the supply, which may refuse requests for memory before they reach the system.
     pub fn supply(&self) -> Option<&dyn page::Supply> {
         self.space.supply()
     }
@@ -50,12 +50,13 @@ impl MetadataArena {
     /// Returns the address of an offset that [`offset_of`](Self::offset_of) returned, or of any
     /// other offset in a live slab.
     pub fn try_address(&self, offset: u64) -> Option<NonNull<u8>> {
-        // If the slab is freed during the call, the offset may have no address any more.
+        // If another thread frees the slab during the call, the offset may have no address any
+        // more.
         self.space.find(offset).and_then(|_| self.space.try_address(offset))
     }
 
-    /// Locks the arena before a fork, after all its caches, or unlocks it after the fork: see
-    /// [`page::fork`].
+    /// Locks the arena before a fork, or unlocks it after the fork (see [`page::fork`]). All caches
+    /// of the arena must be locked before the arena.
     pub fn at_fork(&self, step: Step) {
         self.space.at_fork(step);
     }

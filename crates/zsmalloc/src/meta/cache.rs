@@ -6,15 +6,15 @@
 //!                '--released, the slab is busy --- more retained than max(2, 1/64) <----'
 //! ```
 //! The lock `state` guards the order of the slabs and all their descriptors. The space's lock is
-//! taken under it. No lock is held while pages are released. During the release the slab is busy,
-//! and no object is allocated on its retained pages. A slab without objects and committed pages is
-//! destroyed under the lock `state`.
+//! taken under the lock `state`. No lock is held while pages are released. During the release the
+//! slab is busy, and no object is allocated on its retained pages. A slab without objects and
+//! committed pages is destroyed under the lock `state`.
 //!
 //! # Safety
-//! - mt-S1: the pages of an object are committed before it is allocated. Until the object is freed,
-//!   its pages are not retained, so they are not released.
-//! - mt-S2: two objects never overlap: object n covers bytes n * stride to (n + 1) * stride of its
-//!   slab.
+//! - mt-S1: the pages of an object are committed before the object is allocated. Until the object
+//!   is freed, its pages are not retained, so they are not released.
+//! - mt-S2: two objects never overlap, because object n covers bytes n * stride to (n + 1) * stride
+//!   of its slab.
 #![allow(unsafe_code)]
 
 use super::error::Error;
@@ -31,7 +31,7 @@ use std::sync::Arc;
 #[derive(Debug, Default)]
 struct State {
     tree: SlabTree,
-    /// The slab at the lowest offset that has a free object, if it is known.
+    /// The slab at the lowest offset that has a free object, if this slab is known.
     lowest: Option<ExtentId>,
     stat: CacheStat,
     /// The number of retained pages that are being released.
@@ -71,30 +71,31 @@ impl Cache {
     }
 
     /// Allocates the free object at the lowest offset. If no pages can be committed for it,
-    /// allocates the lowest free object on committed pages. Its bytes are those of the last object
-    /// at this place, or zero.
+    /// allocates the lowest free object on committed pages. The object's bytes are those of the
+    /// previous object at this place, or zeros.
     pub fn alloc(&self) -> Result<NonNull<u8>, Error> {
         let state = &mut *self.state.lock();
         let (id, index) = match self.lowest(state) {
             Some(place) => place,
             None => (self.create(state)?, 0),
         };
-        // SAFETY: here and below, slab and index were just found while the state is locked.
+        // SAFETY: slab and index were just found, and the state is still locked.
         unsafe { self.alloc_at(state, id, index) }.or_else(|error| {
             self.destroy_if_unused(state, id);
             let (id, index) = self.lowest_committed(state).ok_or(error)?;
-            // SAFETY: as above.
+            // SAFETY: slab and index were just found, and the state is still locked.
             unsafe { self.alloc_at(state, id, index) }
         })
     }
 
-    /// Allocates the free object at the lowest offset, for an owner that can move `object` there.
-    /// Returns `None` unless that offset is lower than that of `object`, and on committed pages. In
-    /// a scattered cache, pages may be committed for the new object, because the committed pages
-    /// may have little room left.
+    /// Allocates the free object at the lowest offset, to which the owner can move `object`.
+    /// Returns `None` if no object on committed pages is free below `object`. In a scattered cache,
+    /// pages may be committed for the new object, because the committed pages may have little room
+    /// left.
     ///
-    /// If the owner moves each object in this way (copies it, redirects the pointers, frees the old
-    /// object), free objects remain only at the end, and their pages are released.
+    /// To move an object, the owner copies it, redirects the pointers to it, and frees the old
+    /// object. After the owner has moved each object, free objects remain only at the highest
+    /// offsets, and the pages of these objects are released.
     pub fn alloc_before(&self, object: NonNull<u8>) -> Option<NonNull<u8>> {
         let state = &mut *self.state.lock();
         let (old, old_index) = self.locate(object).ok()?;
@@ -102,19 +103,19 @@ impl Cache {
         if state.stat.is_scattered(&self.geometry)
             && let Some((id, index)) = self.lowest(state)
             && self.offset(id, index) < end
-            // SAFETY: the place was just found while the state is locked.
+            // SAFETY: slab and index were just found, and the state is still locked.
             && let Ok(lower) = unsafe { self.alloc_at(state, id, index) }
         {
             return Some(lower);
         }
         let (id, index) = self.lowest_committed(state)?;
-        // SAFETY: as above.
+        // SAFETY: slab and index were just found, and the state is still locked.
         let alloc = || unsafe { self.alloc_at(state, id, index) }.ok();
         (self.offset(id, index) < end).then(alloc)?
     }
 
-    /// Returns whether moving objects is worthwhile, because they would need clearly fewer pages or
-    /// slabs if they were packed.
+    /// Returns whether moving objects is worthwhile, because packed objects would need clearly
+    /// fewer pages or slabs.
     pub fn is_scattered(&self) -> bool {
         self.stat().is_scattered(&self.geometry)
     }
@@ -148,8 +149,8 @@ impl Cache {
         self.state.at_fork(step);
     }
 
-    /// In a child of fork, cancels the releases that lost threads had begun. Their pages stay
-    /// retained. These pages still count as committed; see [`MetadataArena::recount`].
+    /// In a child of fork, cancels the releases that lost threads had begun. The pages of these
+    /// releases stay retained, and still count as committed (see [`MetadataArena::recount`]).
     ///
     /// # Safety
     /// The process is a child that lacks all other threads of its parent, so no thread releases
@@ -297,9 +298,9 @@ impl Cache {
             self.update_summary(&mut state, id);
             drop(state);
             let released = PageSet::from_low_bits(going.low_bits());
-            // SAFETY: no object lies on these pages, because they were retained, and none is
-            // allocated on them until the release has ended. A slab with committed pages is not
-            // destroyed during the release.
+            // SAFETY: the pages were retained, so no object lies on them. No object is allocated on
+            // them until the release has ended. A slab with committed pages is not destroyed during
+            // the release.
             let released = unsafe { self.space().release(id, &released) };
             going.clear();
             released.runs().for_each(|run| _ = going.insert(run));
@@ -315,7 +316,8 @@ impl Cache {
         total
     }
 
-    /// Ends the release of the pages `gone` of a slab. Returns the number of these pages.
+    /// Ends a release in which the pages `gone` of a slab were released. Returns the number of
+    /// pages in `gone`.
     ///
     /// # Safety
     /// The caller began the release, and the pages in `gone` were released to the system.
@@ -373,7 +375,7 @@ mod tests {
         let object = cache.alloc().unwrap();
         let address = object.addr().get();
         let mut outside = 0u8;
-        // SAFETY: no thread uses the objects freed here; the other calls are refused.
+        // SAFETY: no thread uses the objects that are freed. The other calls are refused.
         unsafe {
             assert_eq!(other.free(object), Err(Error::Foreign { address }));
             let inside = object.add(1);
@@ -395,10 +397,10 @@ mod tests {
         let arena = MetadataArena::new(page::Config::default()).unwrap();
         let cache = Cache::new(&arena, page::page_size(), 8).unwrap();
         let objects: Vec<_> = (0..5).map(|_| cache.alloc().unwrap()).collect();
-        // SAFETY: no thread uses the objects freed here.
+        // SAFETY: no thread uses the objects that are freed.
         objects[..2].iter().for_each(|&object| unsafe { cache.free(object).unwrap() });
-        // This thread acts as one that is lost in the child: it begins to release page 1, and does
-        // not finish.
+        // This thread acts as a thread that is lost in the child. The thread begins to release page
+        // 1, and does not finish.
         let mut state = cache.state.lock();
         let id = state.tree.last(cache.space(), HAS_RETAINED).unwrap();
         // SAFETY: the cache is locked.

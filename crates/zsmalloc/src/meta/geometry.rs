@@ -8,7 +8,8 @@ use page::{SlotGrid, page_size};
 /// The shape of a cache's slabs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {
-    /// The distance between two objects in bytes: the size rounded up to the alignment.
+    /// The distance between the starts of adjacent objects in bytes, which is the size rounded up
+    /// to the alignment.
     pub stride: usize,
     /// The number of objects in a slab.
     pub objects: usize,
@@ -17,8 +18,8 @@ pub struct Geometry {
 }
 
 impl Geometry {
-    /// Returns the shape with the lowest cost per object. The cost of a slab is the size of its
-    /// descriptor plus its unused bytes.
+    /// Returns the shape with the lowest cost per object. The cost of a slab is the size of the
+    /// slab's descriptor plus the number of the slab's unused bytes.
     pub fn new(size: usize, align: usize) -> Result<Self, Error> {
         let page = page_size();
         if !align.is_power_of_two() || align > page {

@@ -1,5 +1,5 @@
-//! Caches for an owner that moves objects and counts every byte. The lowest free object is
-//! allocated first, and no objects are kept per thread.
+//! Caches of objects, for an owner that moves the objects and counts every byte. The lowest free
+//! object is allocated first, and no objects are kept per thread.
 //!
 //! A slab's pages are committed when objects on them are allocated. Pages without objects are
 //! released, except a few that the cache retains.

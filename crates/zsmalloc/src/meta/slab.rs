@@ -7,16 +7,16 @@
 //!   | 16  residency: committed, retained             |  two bits per page
 //!   | 32  used: 512 bits                             |  bit n: object n is in use
 //! ```
-//! While a thread releases pages without holding the lock, no object is allocated on a retained
-//! page of the slab, because that page may be one of those being released.
+//! While a thread releases pages without holding the lock, no object is allocated on retained pages
+//! of the slab. Any of these pages may be one that is being released.
 //!
-//! All fields change only under the cache's lock. They are atomic so that a stale reader of a
-//! descriptor reads old values without a data race.
+//! All fields change only under the cache's lock. The fields are atomic, so that a stale reader of
+//! a descriptor reads old values without a data race.
 //!
 //! # Safety
-//! A new descriptor consists of zeros; all its fields are atomic integers. The descriptor
-//! determines which objects are allocated and which pages are released. So functions that change it
-//! are unsafe, and the caller must hold the lock of the slab's cache.
+//! A new descriptor consists of zeros, and all its fields are atomic integers. The descriptor
+//! determines which objects are allocated and which pages are released. So functions that change a
+//! descriptor are unsafe, and the caller must hold the lock of the slab's cache.
 #![allow(unsafe_code)]
 
 use super::sync::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Relaxed};
@@ -25,7 +25,7 @@ use std::ops::Range;
 
 /// The maximum number of objects in a slab, because the slab's descriptor has one bit per object.
 pub(crate) const OBJECTS_MAX: usize = 512;
-/// The bytes of a slab's descriptor, including the extent's own fields.
+/// The size of a slab's descriptor in bytes, including the extent's own fields.
 pub(crate) const DESCRIPTOR_BYTES: usize = size_of::<page::Extent<Slab>>();
 
 /// The flag of a slab that has a free object.
@@ -51,7 +51,7 @@ pub(crate) struct Slab {
     used: [AtomicU64; OBJECTS_MAX / 64],
 }
 
-// These are the sizes in the diagram above.
+// The sizes are those of the diagram above.
 const _: () = assert!(size_of::<Slab>() == 96 && DESCRIPTOR_BYTES == 112);
 
 // SAFETY: all fields of `Slab` are atomic integers.
@@ -63,7 +63,7 @@ impl Slab {
     /// # Safety
     /// The slab is new and in no tree, and the caller has locked its cache.
     pub(crate) unsafe fn reset(&self) {
-        // SAFETY: the caller has locked the slab's cache; there are no children.
+        // SAFETY: the caller has locked the slab's cache, and no children are set.
         unsafe { self.set_children(None, None) };
         self.summary.store(0, Relaxed);
         self.active.store(0, Relaxed);
@@ -107,7 +107,7 @@ impl Slab {
         self.residency.retained()
     }
 
-    /// Returns true if the slab has neither objects nor committed pages.
+    /// Returns whether the slab has neither objects nor committed pages.
     pub(crate) fn is_unused(&self) -> bool {
         self.active() == 0 && self.committed().is_empty()
     }
@@ -126,7 +126,7 @@ impl Slab {
         self.lowest_on(grid, |page| self.committed().contains(page) && is_kept(page))
     }
 
-    /// Returns the lowest free object such that `may` returns true for all of its pages.
+    /// Returns the lowest free object for which `may` returns true for all of the object's pages.
     fn lowest_on(&self, grid: SlotGrid, may: impl Fn(u32) -> bool) -> Option<u32> {
         let mut from = 0;
         loop {
@@ -191,7 +191,8 @@ impl Slab {
     /// Begins to release at most `most` retained pages, the highest ones. Returns these pages.
     ///
     /// # Panics
-    /// If a release is already under way, because the first one to end would also end the other.
+    /// Panics if a release is already under way. The release that ends first would also end the
+    /// other release.
     ///
     /// # Safety
     /// The slab belongs to the caller's cache, which is locked.
@@ -204,8 +205,8 @@ impl Slab {
     /// Ends a release in which the pages `gone` were released.
     ///
     /// # Safety
-    /// `begin_release` returned these pages to the caller or to a lost thread, and the slab's cache
-    /// is locked.
+    /// `begin_release` returned the pages `gone` to the caller or to a lost thread, and the slab's
+    /// cache is locked.
     pub(crate) unsafe fn end_release(&self, gone: &PageSet<1>) {
         self.residency.released(gone);
         self.busy.store(false, Relaxed);
@@ -232,7 +233,7 @@ impl Slab {
         let used = (0..OBJECTS_MAX as u32).filter(is_used);
         assert_eq!(used.clone().count(), self.active(), "used bits of a slab");
         assert!(used.max() < Some(grid.slots), "used bits beyond the last object");
-        // I5: a page is committed for an object, or retained.
+        // I5: a committed page has an object or is retained.
         self.residency.check(|page| self.is_live(grid, page..page + 1));
         assert_eq!(self.summary.load(Relaxed), self.summarise(grid), "summary of a slab");
     }

@@ -8,12 +8,12 @@
 //!                \                              the descriptors
 //!           [ slab at 3 ]
 //! ```
-//! Each slab has a summary of its own contents, and the union of its summary and those of all slabs
-//! below it in the tree. All summaries change under the cache's lock.
+//! Each slab has a summary of its own contents. Each slab also has the union of its own summary and
+//! the summaries of all slabs below it in the tree. All summaries change under the cache's lock.
 //!
 //! # Safety
 //! Objects are allocated from the slabs in the tree. So each slab in a tree must belong to the
-//! cache of that tree, and the tree is part of the state that the cache's lock guards.
+//! cache of that tree. The cache's lock guards the tree.
 #![allow(unsafe_code)]
 
 use super::slab::Slab;
@@ -91,8 +91,8 @@ impl SlabTree {
         successors(above(None), move |&id| above(Some(Tree(space).offset(id))))
     }
 
-    /// Asserts that the order of priorities and the summaries below each slab are correct. (`slabs`
-    /// does not find slabs whose offsets are out of order.)
+    /// Asserts that the order of priorities and the summaries below each slab are correct. Slabs
+    /// whose offsets are out of order are not found by `slabs`.
     pub(crate) fn check(&self, space: &Space<Slab>) {
         let tree = Tree(space);
         for id in self.slabs(space) {
@@ -137,8 +137,9 @@ impl<'a> Tree<'a> {
 
     /// Makes `left` and `right` the children of `top`. Returns `top`.
     fn join(self, left: Link, top: ExtentId, right: Link) -> ExtentId {
-        // SAFETY: all are slabs of one cache: they are in its tree, or `SlabTree::insert` inserts
-        // them. The tree is borrowed mutably, and the cache's lock guards it.
+        // SAFETY: `left`, `top` and `right` are slabs of one cache. The slabs are in the cache's
+        // tree, or `SlabTree::insert` is inserting them. The tree is borrowed mutably, and the
+        // cache's lock guards the tree.
         unsafe { self.slab(top).set_children(left, right) };
         self.refresh(top)
     }
@@ -197,7 +198,7 @@ impl<'a> Tree<'a> {
         }
     }
 
-    /// Merges two trees; all offsets in the left tree are below all offsets in the right tree.
+    /// Merges two trees. All offsets in the left tree are below all offsets in the right tree.
     fn merge(self, left: Link, right: Link) -> Link {
         let (Some(low), Some(high)) = (left, right) else { return left.or(right) };
         Some(if priority(low) > priority(high) {

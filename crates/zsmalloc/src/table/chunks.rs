@@ -28,7 +28,8 @@ impl<T> Chunks<T> {
     #[inline]
     fn locate(nth: u64) -> (usize, usize) {
         let order = (nth | (FIRST_CHUNK - 1)).ilog2();
-        // The subtraction does not overflow: `order` is at least the order of FIRST_CHUNK - 1.
+        // The subtraction does not overflow, because `order` is at least the order of FIRST_CHUNK -
+        // 1.
         (order.wrapping_sub(FIRST_CHUNK.ilog2() - 1) as usize, (nth ^ Self::start(order)) as usize)
     }
 

@@ -1,9 +1,9 @@
-//! Conversion: the nodes of a leaf or span are replaced by nodes of the kind that suits its
-//! entries. All steps except the wait for readers are done under the table's lock, so no entry is
-//! created during a conversion.
+//! A conversion replaces the nodes of a leaf or span by nodes of the kind that suits its entries.
+//! All steps except the wait for readers are done under the table's lock, so no entry is created
+//! during a conversion.
 //!
-//! A conversion has an effect only as a whole, and a thread that needs one of the frozen entries
-//! makes the conversion fail (gives it up):
+//! A conversion converts all its entries or none. A thread that needs one of the frozen entries
+//! gives up the conversion, so that the conversion has no effect:
 //!
 //! ```text
 //!   link: node --begin--> node + converting --all entries frozen and copied--commit--> new node
@@ -11,15 +11,17 @@
 //! ```
 //! Between begin and commit, the converting thread freezes every entry of the old nodes by
 //! compare-and-swap, if the entry is unlocked. A thread that finds a frozen entry looks at the
-//! links that lead to it. If a link is converting, the thread gives the conversion up, by a
-//! compare-and-swap on the word that a commit would change. Then the thread looks the entry up
-//! again, and thaws the entry if it is still frozen. After a commit the look-up returns the entry
-//! in the new node, which is not frozen. So no thread waits for a conversion (I3), and a conversion
-//! waits for no thread: nodes with a locked entry are not converted before a later pass.
+//! links that lead to the entry. If a link has the flag *converting*, the thread gives up the
+//! conversion by a compare-and-swap on the word that a commit would change. Then the thread looks
+//! the entry up again, and thaws the entry if it is still frozen. After a commit the look-up
+//! returns the entry in the new node, which is not frozen. So no thread waits for a conversion
+//! (I3). A conversion waits for no thread either, because nodes with a locked entry are left for a
+//! later pass.
 //!
-//! The entries of packed nodes before an inner node move behind it in the same way (`absorb`).
-//! Their places in the inner node's leaves are filled first, and stay hidden until the link refers
-//! to the inner node. Other entries of the inner node stay in use during the move.
+//! The entries of packed nodes before an inner node move into the inner node in the same way
+//! (`absorb`). The places of these entries in the inner node's leaves are filled first, and stay
+//! hidden until the link refers to the inner node. Other entries of the inner node stay in use
+//! during the move.
 //!
 //! The safety rules are those of [`node`](super::node) and of [`Table`].
 #![allow(unsafe_code)]
@@ -46,7 +48,8 @@ pub(super) enum Outcome {
     GivenUp,
     /// The chain was converted, which freed this number of bytes of nodes.
     Converted(usize),
-    /// As `Converted`, and the entries are now in the leaves of the inner node.
+    /// Entries of packed nodes moved into the leaves of the inner node, which freed this number of
+    /// bytes of nodes.
     Absorbed(usize),
 }
 
@@ -60,8 +63,8 @@ struct Subject<'s> {
     inside: &'s Inside<'s>,
 }
 
-/// Replaces the nodes of a leaf or span by the node that suits its entries and `more` others, or
-/// by no node if all its entries are empty.
+/// Replaces the nodes of a leaf or span by the node that suits its entries and `more` further
+/// entries. If all entries are empty, only removes the nodes.
 pub(super) fn convert(locked: &mut Locked<'_>, span: u64, level: Level, more: usize) -> Outcome {
     let table = locked.table;
     let inside = &table.enter();
@@ -90,7 +93,7 @@ pub(super) fn convert(locked: &mut Locked<'_>, span: u64, level: Level, more: us
 }
 
 /// Counts the entries of a chain that must be kept in the table, and stops once the count exceeds
-/// `most`. Also returns whether one of these entries is locked.
+/// `most`. Also returns whether one of the counted entries is locked.
 fn count(table: &Table, subject: &Subject<'_>, most: usize) -> (usize, bool) {
     let (mut kept, mut is_locked) = (0, false);
     all_entries(subject.first, subject.level, |key, entry_ref| {
@@ -108,7 +111,7 @@ fn is_kept(table: &Table, span: u64, key: u16, entry_ref: &EntryRef<'_>) -> bool
 }
 
 /// Replaces a chain by a node of kind `kind` if that is worthwhile, or by a node of the same kind
-/// at a lower place.
+/// at a lower address.
 fn replace_chain(
     locked: &mut Locked<'_>,
     subject: &Subject<'_>,
@@ -122,7 +125,7 @@ fn replace_chain(
     if is_locked {
         return if is_worth_it { Outcome::Busy } else { Outcome::Left };
     }
-    // The key selects the row of fresh entries in a dense node. Other nodes have no fresh entries,
+    // The key selects the row of the new entries in a dense node. Other new nodes have no entries,
     // so any of their keys can be used.
     let key = match level {
         Level::Leaf(leaf) => leaf * LEAF,
@@ -151,13 +154,14 @@ fn replace_chain(
     }
 }
 
-/// Replaces the nodes of a chain by `to`, or only its packed nodes if the wide node behind them is
-/// kept. First freezes all entries of these nodes and calls `copy`. If another thread uses an entry
-/// before the end, calls `undo` for the key of each entry and returns false.
+/// Replaces the nodes of a chain by `to`, or only its packed nodes if the chain's wide node is
+/// kept. First freezes all entries of the replaced nodes and calls `copy`. If another thread uses
+/// one of the entries before the commit, calls `undo` for the key of each entry and returns false.
 ///
 /// # Safety
-/// `copy` copies all entries that must be kept into `to`. Either `to` is complete (zs-W1) and the
-/// caller gives up its ownership if it is installed, or `to` is the wide node that is kept.
+/// `copy` copies all entries that must be kept into `to`. `to` is the wide node that is kept, or a
+/// complete node (zs-W1). If a complete node is installed, the caller gives up the ownership of the
+/// node.
 unsafe fn swap_nodes<'s>(
     locked: &mut Locked<'_>,
     subject: &Subject<'s>,
@@ -172,10 +176,10 @@ unsafe fn swap_nodes<'s>(
         Behind::Goes => all_entries(first, level, look),
         Behind::Stays => all_packed_entries(first, look),
     };
-    // SAFETY: `convert` found the first node under this lock of its table (zs-W4).
+    // SAFETY: `convert` found the chain's first node while it held this lock of the table (zs-W4).
     unsafe { chain.link().begin(retired, first.node_ref()) };
     let is_copied = all(&mut |_, entry_ref| entry_ref.entry.freeze()) && copy();
-    // SAFETY: the conversion was begun and all entries are frozen; the caller guarantees that `to`
+    // SAFETY: the conversion was begun and all entries are frozen. The caller guarantees that `to`
     // is complete and that `copy` filled it.
     let mut install = || unsafe { chain.link().install(retired, first.node_ref(), to, behind) };
     if is_copied && install() {
@@ -203,7 +207,8 @@ pub(super) fn give_up(inside: &Inside<'_>, index: u32) {
     inside.find(index).into_iter().for_each(|entry_ref| unsafe { entry_ref.entry.thaw() });
 }
 
-/// Replaces the nodes of a chain, or returns `fresh` if another thread uses one of its entries.
+/// Replaces the nodes of a chain by `fresh`. If another thread uses an entry of the chain, replaces
+/// nothing and returns `fresh` as an error.
 fn try_replace(
     locked: &mut Locked<'_>,
     subject: &Subject<'_>,
@@ -224,10 +229,10 @@ fn try_replace(
 }
 
 /// Copies the entries that must be kept. Returns false if there are more entries than were counted.
-/// Another thread may thaw and change an entry during the copy, but this prevents the commit.
+/// If another thread thaws and changes an entry during the copy, the commit fails.
 fn copy(table: &Table, subject: &Subject<'_>, fresh: &mut Option<Fresh>) -> bool {
     let Subject { span, level, first, .. } = *subject;
-    // A dense node has all entries in any case.
+    // A dense node has a place for each entry, so all entries of the leaf are copied.
     let all = fresh.as_ref().is_some_and(|fresh| fresh.node_ref().kind.is_dense());
     let copied = all_entries(first, level, |key, entry_ref| {
         let put =
@@ -236,7 +241,7 @@ fn copy(table: &Table, subject: &Subject<'_>, fresh: &mut Option<Fresh>) -> bool
         !stays || fresh.as_mut().is_some_and(put)
     });
     if let Some(floors) = table.floors.as_ref().filter(|_| copied && !all) {
-        // The floors are raised last, because this may change which entries must be kept.
+        // The floors are raised last, because a raised floor may change which entries must be kept.
         let fresh = fresh.as_ref().map(Fresh::node);
         all_entries(first, level, |key, entry_ref| {
             if fresh.is_none_or(|fresh| fresh.find(key).is_none()) {
@@ -248,7 +253,8 @@ fn copy(table: &Table, subject: &Subject<'_>, fresh: &mut Option<Fresh>) -> bool
     copied
 }
 
-/// Moves the entries of a span's packed nodes into the inner node behind them, if there is one.
+/// Moves the entries of a span's packed nodes into the inner node at the end of the chain, if there
+/// is an inner node.
 fn absorb(locked: &mut Locked<'_>, subject: &Subject<'_>) -> Outcome {
     let (table, Subject { span, first, inside, .. }) = (locked.table, *subject);
     let Some(inner) = first.inner().filter(|_| first.is_chain()) else {
@@ -260,7 +266,8 @@ fn absorb(locked: &mut Locked<'_>, subject: &Subject<'_>) -> Outcome {
     let has_place = all_packed_entries(first, |key, entry_ref| {
         let leaf = key as usize / LEAF;
         let index = index_of(span, key);
-        // SAFETY: this is the chain of that leaf of the span, in the table that `convert` locked.
+        // SAFETY: `inner.leaf(leaf)` is the chain of that leaf of the span, in the table that
+        // `convert` locked.
         let mut make =
             || unsafe { make_in(locked, inside, inner.leaf(leaf), Level::Leaf(leaf), index) };
         !is_kept(table, span, key, &entry_ref) || inner.find(key).is_some() || make().is_ok()
@@ -292,7 +299,7 @@ fn reveal(table: &Table, subject: &Subject<'_>, inner: Node<'_>) -> bool {
     let moved = all_packed_entries(first, |key, entry_ref| match inner.find(key) {
         Some(hidden) => {
             hidden.row.set_values(entry_ref.row.values());
-            // SAFETY: the packed entry is frozen, and a look-up finds only one of the two.
+            // SAFETY: the packed entry is frozen, and a look-up finds only one of the two entries.
             unsafe { hidden.entry.retarget(Value::EMPTY, entry_ref.entry.peek()) }
         }
         None => !is_kept(table, span, key, &entry_ref),

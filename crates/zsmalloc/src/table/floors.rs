@@ -1,5 +1,5 @@
-//! Floors: the data kept for each leaf of handle slots, even after its slots were removed from the
-//! table.
+//! The data of each leaf of handle slots, which are kept even after the leaf's slots were removed
+//! from the table.
 //!
 //! A free handle slot may be removed from the table. If the slot is created again, its generation
 //! begins with the *floor* of its leaf. The floor is above the generations of all earlier handles
@@ -12,13 +12,13 @@ use crate::Error;
 use crate::sync::{AtomicU32, Ordering::Relaxed};
 use page::Supply;
 
-/// The maximum generation; the minimum is 1. A handle has 20 bits for the generation.
+/// The maximum generation. The minimum generation is 1. A handle has 20 bits for the generation.
 pub(crate) const GENERATION_MAX: u32 = (1 << 20) - 1;
 
-/// The data kept for a leaf.
+/// The data of a leaf of handle slots.
 #[derive(Debug)]
 pub(crate) struct HandleLeaf {
-    /// The initial generation of slots that are created, for the first time or again.
+    /// The initial generation of slots that are created in the leaf, for the first time or again.
     floor: AtomicU32,
     /// The number of handle slots that are in use or worn out.
     pub(crate) used: AtomicU32,
@@ -33,8 +33,8 @@ impl HandleLeaf {
 /// The floors of a table of handle slots.
 #[derive(Debug)]
 pub(super) struct Floors {
-    /// The data of each leaf. The data exist after an entry was created in the leaf or in another
-    /// leaf of the same chunk.
+    /// The data of each leaf. The data of a leaf exist after an entry was created in this leaf, or
+    /// in another leaf of the same chunk.
     pub(super) leaves: Chunks<HandleLeaf>,
     /// The initial floor of each leaf.
     first: u32,

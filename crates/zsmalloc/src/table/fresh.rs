@@ -19,12 +19,12 @@ pub(super) struct Fresh {
 }
 
 impl Fresh {
-    /// Initializes a node in memory. A packed node initially has no entries, and an inner node no
-    /// nodes. A dense node has all entries, which are empty and have the row `values`.
+    /// Initializes a node in memory. A packed node initially has no entries, and an inner node has
+    /// no links. A dense node has all entries, which are empty and have the row `values`.
     ///
     /// # Safety
-    /// The memory is from a cache for nodes of this kind with such rows. No other thread uses the
-    /// memory.
+    /// The memory is from a cache for nodes of this kind with rows of this kind. No other thread
+    /// uses the memory.
     pub(super) unsafe fn new(node: NodeRef, row: RowKind, values: RowValues) -> Self {
         let mut fresh = Fresh { node, row, count: 0 };
         // SAFETY: the memory has this kind's size and alignment, and no other thread uses it.
@@ -57,7 +57,7 @@ impl Fresh {
         unsafe { write(self.node, nth, key, value, (self.row, values)) }
         if packed {
             self.count += 1;
-            // SAFETY: `new` wrote the head, and `write` wrote this number of entries; no other
+            // SAFETY: `new` wrote the head, and `write` wrote this number of entries. No other
             // thread uses the node.
             unsafe { header(self.node).as_ref().store(self.count, None) };
         }

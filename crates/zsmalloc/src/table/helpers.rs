@@ -10,7 +10,7 @@ pub(crate) fn unlock(entry: WriteLock<'_>, payload: u64) {
     unsafe { entry.unlock(Value::inline(payload)) }
 }
 
-/// Makes a locked entry refer to an object, which is never read, and unlocks the entry.
+/// Makes a locked entry refer to an object that is never read, and unlocks the entry.
 pub(crate) fn unlock_object(entry: WriteLock<'_>, offset: u64, len: usize) {
     // SAFETY: the table belongs to no pool, so no thread reads or frees the object.
     unsafe { entry.unlock(Value::object(Location { offset, len, flags: 0 })) }

@@ -49,7 +49,8 @@ impl Level {
         }
     }
 
-    /// Returns the kind of node to append to full packed nodes, which hold `room` entries in total.
+    /// Returns the kind of node to append to full packed nodes, which have room for `room` entries
+    /// in total.
     pub(super) fn behind(self, room: usize) -> NodeKind {
         if room < REPACKED_ENTRIES_MAX { NodeKind::packed(room / 2) } else { self.wide() }
     }

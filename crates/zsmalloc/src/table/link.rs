@@ -1,15 +1,16 @@
-//! Links: references to nodes, in the directory, in inner nodes and in the heads of packed nodes.
+//! Links refer to nodes. The directory, inner nodes and the heads of packed nodes have links.
 //!
 //! ```text
 //!   link     | converting | 0 ...     | address of the node, a multiple of 16 | kind |     0: none
 //!   head     | count of keys: 16 bits | address of the node behind            | kind |
 //!              bit 63                   bits 47 to 4                            4 bits
 //! ```
-//! One load of a head returns both the number of keys and the node behind.
+//! One load of a head returns both the number of keys and the next node of the chain.
 //!
 //! # Safety
 //! Readers follow links and heads, by the rules of [`node`](super::node). So functions that change
-//! a link or head are unsafe. The argument `alone` must belong to the same table (zs-W4).
+//! a link or head are unsafe. The argument `alone` must belong to the table of the link or head
+//! (zs-W4).
 #![allow(unsafe_code)]
 
 use super::layout::{ALIGN, LINK_BYTES, NodeKind, NodeRef};
@@ -58,7 +59,7 @@ impl PackedHeader {
     /// # Safety
     /// `count` keys and entries were written, and the node `behind` is complete (zs-W1). No other
     /// thread changes the head. A node that can be found through the head before the call can still
-    /// be found after it.
+    /// be found after the call.
     pub(super) unsafe fn store(&self, count: usize, behind: Option<NodeRef>) {
         let raw = behind.map_or(null_mut(), to_raw);
         self.0.store(raw.map_addr(|address| address | count << COUNT_SHIFT), Ordering::Release);
@@ -90,7 +91,8 @@ impl NodeLink {
     /// Sets the link, which leads to no node yet, to the first node of its chain.
     ///
     /// # Safety
-    /// The node is complete (zs-W1), belongs to this table, and the caller gives up its ownership.
+    /// The node is complete (zs-W1) and belongs to this table. The caller gives up the ownership of
+    /// the node.
     pub(super) unsafe fn publish(&self, _alone: &mut Retired, node: NodeRef) {
         self.0.store(to_raw(node), Ordering::Release);
     }
@@ -98,12 +100,13 @@ impl NodeLink {
     /// Marks the nodes from `node` on as being converted.
     ///
     /// # Safety
-    /// `node` is the first of the chain.
+    /// `node` is the first node of the chain.
     pub(super) unsafe fn begin(&self, _alone: &mut Retired, node: NodeRef) {
         self.0.store(converting(node), Ordering::Release);
     }
 
-    /// Gives up the conversion, if one is under way, so that the nodes are not replaced.
+    /// Gives up a conversion of the link's chain, so that its nodes are not replaced. Does nothing
+    /// if no conversion is under way.
     pub(super) fn give_up(&self) {
         let raw = self.0.load(Ordering::Acquire);
         if raw.addr() & CONVERTING != 0 {
@@ -113,15 +116,15 @@ impl NodeLink {
         }
     }
 
-    /// Commits a conversion whose entries are all frozen: sets the link to `to`. Returns false if a
-    /// reader gave the conversion up. `behind` determines whether a wide node behind the converted
-    /// nodes is retired too.
+    /// Commits a conversion whose entries are all frozen, and sets the link to `to`. Returns false
+    /// if a reader gave up the conversion. `behind` determines whether a wide node behind the
+    /// converted nodes is retired too.
     ///
     /// # Safety
     /// `begin` was called with `node`. Since then the caller froze all entries that can be found
-    /// from `node` on, up to a wide node that is kept (zs-W3). Either `to` is complete (zs-W1),
-    /// contains the values of these entries, and the caller gives up its ownership, or `to` is that
-    /// wide node.
+    /// from `node` on, up to a wide node that is kept (zs-W3). `to` is that wide node, or a
+    /// complete node (zs-W1) with the values of these entries. The caller gives up the ownership of
+    /// a complete node.
     pub(super) unsafe fn install(
         &self,
         retired: &mut Retired,

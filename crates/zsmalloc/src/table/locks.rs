@@ -7,9 +7,9 @@ use crate::epoch::Epoch;
 use page::fork::generation;
 use std::mem::ManuallyDrop;
 
-/// Identifies the process that locked an entry or staged an object. A guard that the child of a
-/// fork inherits locks nothing in the child, because the child unlocks all entries, and the pages
-/// may have stayed with the parent.
+/// Identifies the process that locked an entry or staged an object. A guard that a child of fork
+/// inherits locks nothing in the child. The child unlocks all entries, and the pages may have
+/// stayed with the parent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ForkStamp(u32);
 
@@ -19,14 +19,14 @@ impl ForkStamp {
         ForkStamp(generation())
     }
 
-    /// Returns true if this process is a child of the process that created the stamp.
+    /// Returns whether this process is a child of the process that created the stamp.
     #[inline]
     pub(crate) fn is_stale(self) -> bool {
         self.0 != generation()
     }
 
     /// # Panics
-    /// If [`is_stale`](Self::is_stale) returns true.
+    /// Panics if [`is_stale`](Self::is_stale) returns true.
     #[inline]
     pub(crate) fn assert_same_process(self) {
         if self.is_stale() {
@@ -53,8 +53,8 @@ impl EntryRef<'_> {
     /// The entry belongs to the table of `_readers`, and the caller has locked it. The caller uses
     /// neither reference after unlocking the entry.
     unsafe fn locked<'t>(self, _readers: &'t Epoch) -> EntryRef<'t> {
-        // SAFETY: the node is not freed while its entry is locked (zs-W3 of `node`), and its memory
-        // is mapped as long as the table exists.
+        // SAFETY: the node is not freed while its entry is locked (zs-W3 of `node`), and the node's
+        // memory stays mapped while the table exists.
         unsafe { std::mem::transmute::<EntryRef<'_>, EntryRef<'t>>(self) }
     }
 
@@ -64,8 +64,9 @@ impl EntryRef<'_> {
     /// The entry belongs to the table of `readers`.
     pub(super) unsafe fn try_lock_shared(self, readers: &Epoch) -> Result<ReadLock<'_>, Busy> {
         let value = self.entry.try_lock_shared()?;
-        // SAFETY: the caller guarantees that the entry belongs to that table, and it was just
-        // locked. `ReadLock` lends the references only while it exists, and unlocks when dropped.
+        // SAFETY: the caller guarantees that the entry belongs to the table of `readers`. The entry
+        // was just locked. `ReadLock` lends the references only while it exists, and unlocks the
+        // entry when dropped.
         let EntryRef { entry, row } = unsafe { self.locked(readers) };
         Ok(ReadLock { entry, row, value, stamp: ForkStamp::now() })
     }
@@ -79,8 +80,9 @@ impl EntryRef<'_> {
         readers: &Epoch,
     ) -> Result<PendingLock<'_>, Busy> {
         self.entry.try_lock_exclusive()?;
-        // SAFETY: the caller guarantees that the entry belongs to that table, and it was just
-        // locked. `WriteLock` lends the references only while it exists, and unlocks when dropped.
+        // SAFETY: the caller guarantees that the entry belongs to the table of `readers`. The entry
+        // was just locked. `WriteLock` lends the references only while it exists, and unlocks the
+        // entry when dropped.
         let lock = WriteLock::new(readers, unsafe { self.locked(readers) });
         Ok(PendingLock(ManuallyDrop::new(lock)))
     }
@@ -90,7 +92,8 @@ impl EntryRef<'_> {
     /// # Safety
     /// The entry belongs to the table of `readers`.
     pub(super) unsafe fn try_claim(self, readers: &Epoch) -> Option<WriteLock<'_>> {
-        // SAFETY: as above.
+        // SAFETY: the entry was just locked, and the caller guarantees that it belongs to the table
+        // of `readers`.
         self.entry.try_claim().then(|| WriteLock::new(readers, unsafe { self.locked(readers) }))
     }
 }
@@ -105,7 +108,7 @@ pub(crate) struct ReadLock<'t> {
 
 impl ReadLock<'_> {
     /// # Panics
-    /// In a child of the process that locked the entry.
+    /// Panics in a child of the process that locked the entry.
     #[inline]
     pub(crate) fn assert_same_process(&self) {
         self.stamp.assert_same_process();
@@ -134,7 +137,7 @@ impl Drop for ReadLock<'_> {
     fn drop(&mut self) {
         if !self.stamp.is_stale() {
             // SAFETY: `EntryRef::try_lock_shared` locked the entry in this process, and this lock
-            // no longer uses it.
+            // no longer uses the entry.
             unsafe { self.entry.unlock_shared() };
         }
     }
@@ -169,8 +172,7 @@ impl<'t> WriteLock<'t> {
     }
 
     /// # Panics
-    /// In a child of the process that locked the entry. All methods below panic in such a child
-    /// too.
+    /// Panics in a child of the process that locked the entry, as all methods below do.
     #[inline]
     pub(crate) fn assert_same_process(&self) {
         self.stamp.assert_same_process();
@@ -186,15 +188,16 @@ impl<'t> WriteLock<'t> {
         self.row
     }
 
-    /// Changes the entry's value to `value` and unlocks the entry.
+    /// Sets the entry's value and unlocks the entry.
     ///
     /// # Safety
-    /// If `value` refers to an object, the object is complete, in the pool of this table, and no
-    /// other entry refers to it. If the entry no longer refers to its previous object, that
-    /// object's slot belongs to the caller.
+    /// If `value` refers to an object, the object is complete and lies in the pool of this table,
+    /// and no other entry refers to it. If the entry no longer refers to its previous object, the
+    /// slot of the previous object belongs to the caller.
     pub(crate) unsafe fn unlock(self, value: Value) {
         self.assert_same_process();
-        // A call of `forget` would follow the unlock, when the entry may already be freed.
+        // `forget` could be called only after the unlock, but the entry may be freed after the
+        // unlock.
         let held = ManuallyDrop::new(self);
         if value == Value::EMPTY && held.value() != value {
             // SAFETY: this thread holds the entry's exclusive lock, and all readers have left.
@@ -202,7 +205,8 @@ impl<'t> WriteLock<'t> {
             held.row.emptied();
             held.readers.count_emptied();
         }
-        // SAFETY: as above; the caller guarantees that an object of `value` is complete.
+        // SAFETY: this thread holds the entry's exclusive lock, and all readers have left. The
+        // caller guarantees that an object of `value` is complete.
         unsafe { held.entry.unlock_exclusive(value) };
     }
 }
@@ -210,7 +214,7 @@ impl<'t> WriteLock<'t> {
 impl Drop for WriteLock<'_> {
     fn drop(&mut self) {
         if !self.stamp.is_stale() {
-            // SAFETY: this thread holds the entry's exclusive lock, and all readers have left; the
+            // SAFETY: this thread holds the entry's exclusive lock, and all readers have left. The
             // value is unchanged.
             unsafe { self.entry.unlock_exclusive(self.entry.peek()) };
         }

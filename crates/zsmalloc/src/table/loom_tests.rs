@@ -31,17 +31,17 @@ fn rebalance(table: &Table) {
     table.rebalance(&mut || true);
 }
 
-/// Creates an inner node with a dense node, in which only entries 0 and 1 are not empty: they hold
-/// 1 and 2. A pass converts the leaf, and then the span.
+/// Creates an inner node with a dense node, in which entries 0 and 1 hold 1 and 2. All other
+/// entries are empty. A pass converts the leaf, and then the span.
 fn sparse(table: &Table) {
     (0..3).for_each(|index| set(table, index, index as u64 + 1));
     rebalance(table);
     clear(table, 2);
 }
 
-/// Creates a packed node with entries 0 and 9, which hold 1 and 2, and an inner node behind it, in
-/// which entry 2 holds 3. Three entries are too many for a packed node, so a pass moves the first
-/// two behind the inner node, which has no place for them yet.
+/// Creates a packed node before an inner node. Entries 0 and 9 in the packed node hold 1 and 2, and
+/// entry 2 in the inner node holds 3. Three entries are too many for a packed node. So a pass moves
+/// entries 0 and 9 into the inner node, which has no places for them yet.
 fn hiding(table: &Table) {
     set(table, 0, 1);
     let pin = table.lock_shared(0, |_| true).unwrap();
@@ -49,8 +49,8 @@ fn hiding(table: &Table) {
     drop(pin);
 }
 
-/// As `hiding`, but with entries 0 and 1, which hold 1 and 2. The dense node behind the inner node
-/// has hidden places for them.
+/// Creates nodes as `hiding` does, but with entries 0 and 1 in the packed node. The dense node
+/// below the inner node has hidden places for these entries.
 fn hiding_dense(table: &Table) {
     set(table, 0, 1);
     let _pin = table.lock_shared(0, |_| true).unwrap();
@@ -115,7 +115,8 @@ fn loom_table_made_against_conversion() {
     );
 }
 
-/// The thread with the pin creates another entry in the node of the pinned one, which is not moved.
+/// The thread with the pin creates another entry in the node of the pinned entry. The pinned entry
+/// is not moved.
 #[test]
 fn loom_table_conversion_against_pin() {
     model(
@@ -131,7 +132,7 @@ fn loom_table_conversion_against_pin() {
     );
 }
 
-/// Both threads may find frozen entries, and then give the conversion up.
+/// Both threads may find frozen entries, and then give up the conversion.
 #[test]
 fn loom_table_two_against_conversion() {
     model(
@@ -186,15 +187,15 @@ fn loom_table_two_makers() {
     );
 }
 
-/// Entries move behind the inner node while a thread reads them and another entry, which was
-/// already in the inner node.
+/// Entries move into the inner node while a thread reads them. The thread also reads an entry that
+/// was already in the inner node.
 #[test]
 fn loom_table_reader_against_absorption() {
     let read: Actor = |table| assert_eq!((get(table, 9), get(table, 2)), (2, 3));
     model(slow(3), hiding, [rebalance, read], |table| ends(table, &[(0, 1), (2, 3), (9, 2)]));
 }
 
-/// A move that was given up leaves no copies, and the next pass completes it.
+/// A move that was given up leaves no copies of entries. The next pass completes the move.
 #[test]
 fn loom_table_writer_against_absorption() {
     model(
@@ -224,8 +225,8 @@ fn loom_table_made_against_absorption() {
     );
 }
 
-/// A pinned entry of a packed node is not moved while the pinning thread creates another entry;
-/// then the pinned entry is changed.
+/// A pinned entry of a packed node is not moved while the pinning thread creates another entry.
+/// After the pin is dropped, the entry is changed.
 #[test]
 fn loom_table_absorption_against_pin() {
     model(
@@ -243,7 +244,7 @@ fn loom_table_absorption_against_pin() {
     );
 }
 
-/// Both threads may find frozen entries, and then give the move up.
+/// Both threads may find frozen entries, and then give up the move.
 #[test]
 fn loom_table_two_against_absorption() {
     model(
@@ -254,8 +255,8 @@ fn loom_table_two_against_absorption() {
     );
 }
 
-/// While a thread changes an entry, the entries of a packed node move behind an inner node. Then
-/// the leaf and the span are packed.
+/// While a thread changes an entry, the entries of a packed node move into an inner node. After the
+/// move, the leaf and the span are packed.
 #[test]
 fn loom_table_span_in_turn() {
     let fall: Actor = |table| {
@@ -293,7 +294,7 @@ fn loom_table_two_claims_against_removal() {
     });
 }
 
-/// No thread has locked the entries, so the flags are set, regardless of the entries' nodes.
+/// No thread locks the entries. So the flags are set, whichever node an entry is in.
 #[test]
 fn loom_table_remark_against_conversion() {
     const OBJECT: Location = Location { offset: 8, len: 100, flags: 0 };

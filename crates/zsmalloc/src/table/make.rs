@@ -1,6 +1,7 @@
-//! Creating entries: an entry is added to a chain's last node, or to a new node behind it. An
-//! addition needs no conversion. But once the chain has a wide node, the packed nodes before it
-//! only slow look-ups down, so they are removed if no entry in them is locked.
+//! An entry is created in the last node of a chain, or in a new node that is appended to the chain.
+//! No conversion is needed. But once the chain has a wide node, the packed nodes before the wide
+//! node only slow look-ups down. So packed nodes before a wide node are removed, if no entry in
+//! them is locked.
 #![allow(unsafe_code)]
 
 use super::fresh::Fresh;
@@ -13,8 +14,9 @@ use super::{Inside, Locked, Table, split};
 use crate::Error;
 use crate::entry::Value;
 
-/// Creates entry `index`, if it does not exist. If a new node was added, and a chain on the entry's
-/// path has packed nodes before a wide node, returns the level of that chain.
+/// Creates entry `index`, if it does not exist. If a new node was added, a chain on the entry's
+/// path may now have packed nodes before a wide node. Returns the level of a chain with packed
+/// nodes before a wide node.
 pub(super) fn make(table: &Table, index: u32) -> Result<Option<Level>, Error> {
     let mut locked = table.lock_making();
     let (span, key) = split(index);
@@ -46,8 +48,8 @@ fn chain_to_absorb(chain: Chain<'_>, key: u16) -> Option<Level> {
     (leaf.is_chain() && leaf.wide().is_some()).then_some(Level::Leaf(nth))
 }
 
-/// Creates entry `index`, which does not exist in `chain`. The first node is packed, unless entries
-/// are created in order. Further nodes are packed until the chain has many entries.
+/// Creates entry `index`, which does not exist in `chain`. The first node is packed, except if
+/// entries are created in order. Further nodes are packed until the chain has many entries.
 ///
 /// # Safety
 /// `chain` is the chain of the entry's span or leaf at this level. The chain belongs to the table
@@ -65,7 +67,7 @@ pub(super) unsafe fn make_in(
         let kind = if wide { level.wide() } else { NodeKind::first() };
         let node = make_node(locked, inside, kind, index)?;
         // SAFETY: the node was just created for the locked table (zs-W4), to which the chain
-        // belongs, and this function gives up its ownership.
+        // belongs. This function gives up the ownership of the node.
         unsafe { chain.link().publish(&mut locked.making.retired, node.node_ref()) };
         return Ok(());
     };
@@ -84,7 +86,8 @@ pub(super) unsafe fn make_in(
     let node = make_node(locked, inside, kind, index)?;
     if let Some(head) = last.header() {
         // SAFETY: the number of keys is unchanged, and the table of the node is locked (zs-W4). The
-        // new node was just created for this table, and this function gives up its ownership.
+        // new node was just created for this table, and this function gives up the ownership of the
+        // new node.
         unsafe { head.store(head.load().0, Some(node.node_ref())) };
     }
     locked.making.pass.made_behind(kind);
@@ -105,7 +108,8 @@ unsafe fn push(locked: &mut Locked<'_>, last: Node<'_>, index: u32) -> bool {
     }
     let row = (table.nodes.row, table.fresh_row(index));
     // SAFETY: the node has room and rows of this kind, no thread reads beyond the count, and no
-    // other thread changes the count (zs-W4). It is the last node, because the others are full.
+    // other thread changes the count (zs-W4). The node is the last of its chain, because the other
+    // nodes are full.
     unsafe {
         write(last.node_ref(), count, split(index).1, Value::EMPTY, row);
         head.store(count + 1, None);
@@ -140,9 +144,9 @@ fn make_node(
     Ok(fresh)
 }
 
-/// Returns whether the leaf of entry `index` is being filled. This is so if the preceding leaf has
-/// a dense node, as in a table that is filled in order. It is also so if at least `LEAF_CROWD` of
-/// the leaf's entries are in packed nodes of the span.
+/// Returns whether the leaf of entry `index` is being filled. A leaf is being filled if the
+/// preceding leaf has a dense node, as in a table that is filled in order. A leaf is also being
+/// filled if at least `LEAF_CROWD` of its entries are in packed nodes of the span.
 fn is_filled(inside: &Inside<'_>, index: u32) -> bool {
     let first =
         |leaf: u64| Some((inside.first(leaf / LEAVES as u64)?, (leaf % LEAVES as u64) as usize));

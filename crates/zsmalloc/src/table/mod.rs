@@ -1,4 +1,4 @@
-//! The table of entries. The memory that the table uses depends on its contents.
+//! The table of entries. The memory of the table is proportional to the number of entries.
 //!
 //! ```text
 //!   directory: | link | link | link | ...          a link per span of 65,536 entries
@@ -6,28 +6,30 @@
 //!              absent    |                      0      |      '--> dense: 512 entries, one page
 //!                        '--> packed --> ...           '--> packed --> packed --> dense
 //! ```
-//! A packed node has 2 to 96 entries, and a look-up searches its keys. A span with few entries
-//! has them in one packed node; a span with more has an inner node. A leaf likewise has a packed
-//! node or a dense one. If a node is full, another one is appended, with half as many entries as
-//! all nodes before it together; after several packed nodes, the appended node is an inner or dense
-//! one. The entries before such a node move into it, unless one of them is locked. `rebalance`
-//! converts spans and leaves that have changed: it joins, packs or removes nodes.
+//! A packed node has room for 2 to 96 entries, and a look-up searches the node's keys. A span has a
+//! packed node if its entries are few, otherwise an inner node. A leaf has a packed node or a dense
+//! node. If the last node of a chain is full, another node is appended. The new node is a packed
+//! node with half the room of all earlier nodes together. After several packed nodes, the new node
+//! is an inner node or a dense node. The entries of the packed nodes then move into the inner or
+//! dense node, if none of these entries is locked. `rebalance` joins, packs or removes the nodes of
+//! spans and leaves that have changed.
 //!
-//! [`convert`] describes conversions, and how other threads proceed during one.
+//! [`convert`] describes conversions, and what other threads do during a conversion.
 //!
 //! Invariants, in addition to those of [`node`] and [`epoch`](crate::epoch):
 //! - zs-T1: every entry that is not empty is in its span's nodes once, apart from copies during a
-//!   conversion, and a look-up finds it.
-//! - zs-T2: the entry that a look-up finds is the current one unless it is frozen, because a path
+//!   conversion, and a look-up finds the entry.
+//! - zs-T2: if an entry that a look-up finds is not frozen, it is the current entry, because a path
 //!   to an entry is removed only while the entry is frozen.
-//! - zs-T3: after a conversion was begun, no other conversion of the same entries begins before all
-//!   present readers have left. So a thread that thaws an entry undoes only the conversion that it
-//!   saw given up.
-//! - zs-T4: one thread at a time converts chains, until it has waited for the readers.
+//! - zs-T3: after a conversion has begun, all present readers leave before another conversion of
+//!   the same entries begins. So a thread that thaws an entry undoes only the conversion that the
+//!   thread saw given up.
+//! - zs-T4: one thread at a time converts chains, and waits for the readers before another thread
+//!   begins.
 //!
-//! Locks: `making`, under which entries are created and chains converted; under `making`, the locks
-//! of the slab caches and of the space. Looking up and locking an entry takes no lock, and no
-//! thread waits while it is counted as a reader (zs-R3).
+//! A thread holds the lock `making` when it creates entries or converts chains. The locks of the
+//! slab caches and of the space are taken under `making`. To look up and lock an entry, a thread
+//! takes none of these locks. No thread waits while it is counted as a reader (zs-R3).
 
 mod check;
 mod chunks;
@@ -156,7 +158,8 @@ impl Table {
         index: u32,
         admits: impl Fn(Row<'_>) -> bool,
     ) -> Option<ReadLock<'_>> {
-        // SAFETY: `try_lock` found the entry in the table of these readers, and is counted as one.
+        // SAFETY: `try_lock` found the entry in the table of these readers, and this thread is
+        // counted as a reader.
         let lock = |entry: EntryRef<'_>, epoch| unsafe { entry.try_lock_shared(epoch) };
         let attempt = || self.try_lock(index, &admits, lock);
         let entry = attempt().unwrap_or_else(|busy| {
@@ -189,7 +192,7 @@ impl Table {
         }
     }
 
-    /// As [`lock_shared`](Self::lock_shared), but locks the entry exclusively.
+    /// Locks the entry as [`lock_shared`](Self::lock_shared) does, but exclusively.
     #[allow(unsafe_code)]
     #[inline]
     pub(crate) fn lock_existing(
@@ -197,7 +200,8 @@ impl Table {
         index: u32,
         admits: impl Fn(Row<'_>) -> bool,
     ) -> Option<WriteLock<'_>> {
-        // SAFETY: as in `lock_shared`.
+        // SAFETY: `try_lock` found the entry in the table of these readers, and this thread is
+        // counted as a reader.
         let lock = |entry: EntryRef<'_>, epoch| unsafe { entry.try_lock_exclusive(epoch) };
         let attempt = || self.try_lock(index, &admits, lock);
         let entry = attempt().unwrap_or_else(|busy| persist(busy, |_| (), attempt));
@@ -230,9 +234,10 @@ impl Table {
         }
     }
 
-    /// Sets the flags of the object of entry `index` to the result of `choose`, whose arguments are
-    /// the object's length, its flags and the entry's row: see [`Entry::set_flags_if_unlocked`].
-    /// Returns false if the entry is locked or has no object. Never waits.
+    /// Sets the flags of the object of entry `index` to the result of `choose` (see
+    /// [`Entry::set_flags_if_unlocked`]). The arguments of `choose` are the object's length, the
+    /// object's flags and the entry's row. Returns false if the entry is locked or has no object.
+    /// Never waits.
     pub(crate) fn set_flags_if_unlocked(
         &self,
         index: u32,
@@ -249,7 +254,7 @@ impl Table {
         }
     }
 
-    /// Calls `look` with entry `index`, locked or not, if the entry exists.
+    /// If entry `index` exists, calls `look` with the entry, even if the entry is locked.
     pub(crate) fn peek<R>(&self, index: u32, look: impl FnOnce(&Entry, Row<'_>) -> R) -> Option<R> {
         let inside = self.enter();
         inside.find(index).map(|entry_ref| look(entry_ref.entry, entry_ref.row))
@@ -276,8 +281,8 @@ impl Table {
         }
     }
 
-    /// Returns the lowest number from `index` on whose entry may exist. Entries between `index` and
-    /// the result were never created, or were removed.
+    /// Returns the number of the first entry from `index` on that may exist. All entries between
+    /// `index` and this entry were never created, or were removed.
     pub(crate) fn first_made(&self, index: u64) -> Option<u64> {
         let first = index / SPAN as u64;
         let mut made = self.spans.from(first).filter(|(_, link)| link.is_made());
@@ -293,8 +298,8 @@ impl Table {
         Locked { table: self, making: self.making.lock() }
     }
 
-    /// Creates entry `index`, if it does not exist. Packed nodes that then precede a wide node are
-    /// removed, if no entry in them is locked.
+    /// Creates entry `index`, if it does not exist. If packed nodes then precede a wide node, the
+    /// packed nodes are removed, if no entry in them is locked.
     #[cold]
     fn make(&self, index: u32) -> Result<(), Error> {
         let chain = make::make(self, index)?;
@@ -310,7 +315,7 @@ impl Table {
         pass::rebalance(self, go_on)
     }
 
-    /// Returns the data of a leaf of handle slots, if they exist: see [`Floors`].
+    /// Returns the data of a leaf of handle slots, if the data exist (see [`Floors`]).
     pub(crate) fn handle_leaf(&self, leaf: u64) -> Option<&HandleLeaf> {
         self.floors.as_ref()?.leaves.get(leaf)
     }
@@ -350,15 +355,15 @@ impl Table {
         size_of::<Epoch>() + self.spans.bytes() + floors
     }
 
-    /// Locks or unlocks the table for a fork, so that no thread is creating an entry or converting
-    /// a chain.
+    /// Locks the table before a fork, or unlocks it after the fork. During the fork no thread
+    /// creates an entry or converts a chain.
     pub(crate) fn at_fork(&self, step: Step) {
         self.making.at_fork(step);
         self.nodes.at_fork(step);
     }
 
-    /// In a child of fork, undoes what lost threads left. Unlocks their entries, resets the counts
-    /// of readers, and frees the retired nodes.
+    /// In a child of fork, repairs the state that lost threads left. Unlocks all entries, resets
+    /// the counts of readers, and frees the retired nodes.
     ///
     /// # Safety
     /// The process is a child without the other threads of its parent. The process does not rely on
@@ -367,7 +372,7 @@ impl Table {
     pub(crate) unsafe fn repair(&self) {
         let mut making = self.making.lock();
         making.pass.forget_lost();
-        // SAFETY: the caller guarantees that the lost threads do not exist; `epoch` and `retired`
+        // SAFETY: the caller guarantees that the lost threads do not exist. `epoch` and `retired`
         // belong to this table.
         unsafe {
             self.epoch.forget_lost();
@@ -414,7 +419,8 @@ impl Inside<'_> {
     }
 }
 
-/// If `busy` is `Frozen`, thaws the entry. The caller is no longer counted as a reader.
+/// Thaws entry `index` if `busy` is `Frozen`. The caller is no longer counted as a reader after the
+/// call.
 #[cold]
 fn unless_frozen(inside: Inside<'_>, index: u32, busy: Busy) {
     if busy == Busy::Frozen {

@@ -1,28 +1,29 @@
-//! Nodes: the memory of entries, in the pool's arena.
+//! Nodes are the memory of entries, and lie in the pool's arena.
 //!
 //! ```text
 //!   packed  | head 8 | entries: 8 each | rows | keys: 2 each |      room for 2 to 96 entries
 //!   dense   | entries: 8 each | rows | entries: ...      all 512 of a leaf, in order, line by line
 //!   inner   | link | link | ...                              128 leaves of a span
 //! ```
-//! A chain is the list of nodes to which a link leads. A chain consists of packed nodes, all full
-//! except the last, and possibly a wide node at the end: a dense node for a leaf, an inner node for
-//! a span. A key is an entry's position in its span. If a node before an entry has an entry
-//! with the same key, the later entry is *hidden*: it is empty, and no look-up finds it.
+//! A chain is the list of nodes to which a link leads. A chain consists of packed nodes, which are
+//! full except the last, and possibly a wide node at the end. The wide node is a dense node in a
+//! leaf's chain, and an inner node in a span's chain. A key is an entry's position in its span. If
+//! two nodes of a chain have an entry with the same key, the entry in the later node is *hidden*. A
+//! hidden entry is empty, and no look-up finds it.
 //!
 //! # Safety
 //! - zs-W1: a link refers to a node of its table that was complete before the link was stored: all
 //!   entries up to the count, and their rows, were written. Keys below the count never change.
-//! - zs-W2: a node is freed only when no link leads to it any more. Either no link ever did
-//!   (`discard`), or all readers that were counted when the last link was removed have left
+//! - zs-W2: a node is freed only when no link leads to it any more. Either no link ever led to the
+//!   node (`discard`), or all readers that were counted when the last link was removed have left
 //!   (`free_retired`). Later readers find no path to the node. A child has no reader
 //!   (`Nodes::repair`).
-//! - zs-W3: the last path to a node is removed only when all of its entries that can be found are
-//!   frozen. A locked entry is not frozen, and a frozen entry can be locked only after the
-//!   conversion was given up, which keeps the link (zs-T3 of [`super`] excludes a thaw after that).
-//!   So a node is not freed while one of its entries is locked.
+//! - zs-W3: the last path to a node is removed only when all entries of the node that can be found
+//!   are frozen. A locked entry is not frozen. A frozen entry can be locked only after the
+//!   conversion was given up, which keeps the link. By zs-T3 of [`super`], no late thaw affects a
+//!   later conversion. So a node is not freed while one of its entries is locked.
 //! - zs-W4: links and heads of published nodes are changed only by the holder of the table's lock,
-//!   or by `give_up` of a reader. A caller with the table's `&mut Retired` holds that lock.
+//!   or by `give_up` of a reader. A caller with the table's `&mut Retired` holds the table's lock.
 #![allow(unsafe_code)]
 
 use super::layout::{LEAF, LEAVES, NodeKind, NodeRef, position};
@@ -34,7 +35,7 @@ use crate::sync::AtomicU32;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
-// SAFETY: a NodeRef is only an address; threads share the node by the rules zs-W1 to zs-W4.
+// SAFETY: a NodeRef is only an address. Threads share the node by the rules zs-W1 to zs-W4.
 unsafe impl Send for NodeRef {}
 
 pub(super) fn header(node: NodeRef) -> NonNull<PackedHeader> {
@@ -45,7 +46,8 @@ pub(super) fn header(node: NodeRef) -> NonNull<PackedHeader> {
 /// Writes entry `nth` of a node, its row and its key.
 ///
 /// # Safety
-/// The node has room for the entry and rows of this kind, and no other thread uses that place.
+/// The node has room for the entry and rows of this kind, and no other thread uses the place of the
+/// entry.
 pub(super) unsafe fn write(
     node: NodeRef,
     nth: usize,
@@ -94,8 +96,8 @@ impl<'s> Chain<'s> {
 
     #[inline(always)]
     pub(super) fn first(self) -> Option<Node<'s>> {
-        // SAFETY: a link refers to a complete node of its table (zs-W1), which is not freed (zs-W2)
-        // as long as the caller of `new` is counted as a reader.
+        // SAFETY: a link refers to a complete node of its table (zs-W1). The node is not freed
+        // while the caller of `new` is counted as a reader (zs-W2).
         self.link.node_ref().map(|node| unsafe { Node::new(node, self.row) })
     }
 }
@@ -133,7 +135,8 @@ impl<'s> Node<'s> {
         self.kind.is_packed().then(|| unsafe { header(self.node_ref()).as_ref() })
     }
 
-    /// Returns the keys of a packed node and the node behind it, which one load reads.
+    /// Returns the keys of a packed node and the node behind it. One load reads the number of keys
+    /// and the address of the next node.
     pub(super) fn packed(self) -> (&'s [u16], Option<Self>) {
         let Some(head) = self.header() else { return (&[], None) };
         let (count, behind) = head.load();
@@ -142,7 +145,7 @@ impl<'s> Node<'s> {
             let keys = self.address.add(self.kind.keys_at(self.row));
             std::slice::from_raw_parts(keys.cast().as_ptr(), count)
         };
-        // SAFETY: the node behind is complete (zs-W1), and not freed before this one (zs-W2).
+        // SAFETY: the node behind is complete (zs-W1), and is not freed before this node (zs-W2).
         (keys, behind.map(|node| unsafe { Node::new(node, self.row) }))
     }
 
@@ -168,7 +171,8 @@ impl<'s> Node<'s> {
         assert!(nth < self.kind.capacity());
         let (entry_at, row_at) = self.kind.places(self.row, nth);
         // SAFETY: entry and row were written before they could be found (zs-W1), because the caller
-        // found `nth` below a count. A row has a word per column. Neither is freed (zs-W2).
+        // found `nth` below a count. A row has a word per column. Entry and row are not freed
+        // (zs-W2).
         unsafe {
             let row = self.address.add(row_at).cast::<AtomicU32>();
             let cells = match self.row {

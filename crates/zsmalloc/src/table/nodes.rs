@@ -47,8 +47,8 @@ impl Nodes {
         Ok(self.fresh(NodeRef { address, kind }, values))
     }
 
-    /// Returns a new node of the kind of `node` at a lower address, because pages at higher
-    /// addresses become empty if nodes move down.
+    /// Returns a new node of the kind of `node` at a lower address. If nodes move to lower
+    /// addresses, pages at higher addresses become empty.
     pub(super) fn make_below(&self, node: Node<'_>, values: RowValues) -> Option<Fresh> {
         let NodeRef { address, kind } = node.node_ref();
         let address = self.cache(kind).alloc_before(address)?;
@@ -58,8 +58,8 @@ impl Nodes {
     fn fresh(&self, node: NodeRef, values: RowValues) -> Fresh {
         let address = node.address.addr().get();
         assert!(address & !ADDRESS == 0, "a node at {address:#x} has no link");
-        // SAFETY: this thread has just allocated the memory from the cache for this kind and such
-        // rows.
+        // SAFETY: this thread has just allocated the memory from the cache for nodes of this kind
+        // with rows of this kind.
         unsafe { Fresh::new(node, self.row, values) }
     }
 
@@ -73,15 +73,15 @@ impl Nodes {
         debug_assert_eq!(freed, Ok(()), "a node is freed once, to its own cache");
     }
 
-    /// Frees a node that was not used and has no links to others.
+    /// Frees a node that was not used and has no links to other nodes.
     pub(super) fn discard(&self, fresh: Fresh) {
         // SAFETY: no link has referred to the node (zs-W2), because the owner of `fresh` has not
-        // given up its ownership.
+        // given up the ownership of the node.
         unsafe { self.free(fresh.node_ref()) };
     }
 
-    /// Frees the oldest retired chain, if it is among the first `until` that were retired. Returns
-    /// whether it did.
+    /// Frees the oldest retired chain, if it is among the first `until` chains ever retired.
+    /// Returns whether a chain was freed.
     ///
     /// # Safety
     /// All readers that could have found the chain have left. `retired` belongs to this table
@@ -91,8 +91,8 @@ impl Nodes {
         // SAFETY: the node is freed only below, after its links to other nodes were read.
         let node = unsafe { Node::new(first, self.row) };
         let goes = |node: &Node<'_>| behind == Behind::Goes || node.kind().is_packed();
-        // SAFETY: no link leads to the chain, and the caller guarantees that readers that found it
-        // have left.
+        // SAFETY: no link leads to the chain, and the caller guarantees that the readers that found
+        // it have left.
         let free = |node: Node<'_>| unsafe { self.free(node.node_ref()) };
         for part in node.nodes().filter(goes) {
             part.leaves().flat_map(Node::nodes).for_each(free);

@@ -14,11 +14,11 @@ const STEPS: u64 = LEAVES as u64 + 1;
 pub(super) struct Last {
     /// True while a thread makes a pass or is in `absorb_now` (zs-T4).
     rebalancing: bool,
-    /// The step at which the last pass was stopped; 0 if that pass was complete.
+    /// The step at which the last pass was stopped, or 0 if that pass was complete.
     next: u64,
     /// The number of entries that had become empty when the last complete pass began.
     emptied: u64,
-    /// Other changes that may require a pass, as a number of entries.
+    /// The number of entries that count as changed because of new nodes.
     owed: u64,
 }
 
@@ -44,7 +44,7 @@ impl Last {
 }
 
 struct Pass {
-    /// The next step; each span has `STEPS` steps.
+    /// The number of the next step. Each span has `STEPS` steps.
     next: u64,
     emptied: u64,
     owed: u64,
@@ -54,8 +54,8 @@ struct Pass {
     state: State,
 }
 
-/// Marks this thread as the one that rebalances. If the caller's code panics, dropping this guard
-/// clears the mark. The guard must be dropped with no lock held.
+/// Marks this thread as the only thread that rebalances. If the caller's code panics, dropping this
+/// guard clears the mark. The guard must be dropped with no lock held.
 struct Rebalancing<'w>(&'w Table);
 
 impl Drop for Rebalancing<'_> {
@@ -75,7 +75,7 @@ enum State {
     Done,
 }
 
-/// See [`Table::rebalance`].
+/// Implements [`Table::rebalance`].
 pub(super) fn rebalance(table: &Table, go_on: &mut dyn FnMut() -> bool) -> usize {
     let Some(mut pass) = begin_pass(table) else { return 0 };
     let _rebalancing = Rebalancing(table);
@@ -147,7 +147,8 @@ fn convert_some(table: &Table, pass: &mut Pass, go_on: &mut dyn FnMut() -> bool)
             return begun;
         };
         if level == Level::Span && leaves_begun {
-            // The entries of leaves just converted must not be frozen again yet (zs-T3).
+            // The leaves of this span were just converted, so their entries must not be frozen
+            // again yet (zs-T3).
             return begun;
         }
         if !go_on() {

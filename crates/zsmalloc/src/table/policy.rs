@@ -1,23 +1,24 @@
 //! The thresholds of the table of entries and of handle slots, each with its reason.
 
-/// A conversion replaces a wide node by a packed one if at most this number of entries remain. The
+/// A conversion replaces a wide node by a packed node if at most this number of entries remain. The
 /// number is below the room of the largest packed node, so that a few more entries do not require a
-/// wide node again. A chain gets a wide node if its packed nodes have room for this number.
+/// wide node again. A chain gets a wide node if its packed nodes have room for this number of
+/// entries.
 pub(crate) const REPACKED_ENTRIES_MAX: usize = if cfg!(loom) { 2 } else { 80 };
 /// A new leaf begins with a dense node if at least this number of its entries are in packed nodes
-/// of its span, because it is then probably being filled.
+/// of its span. A leaf with many entries in packed nodes is probably being filled.
 pub(crate) const LEAF_CROWD: usize = if cfg!(loom) { 2 } else { 8 };
 /// The maximum number of chains that a pass over the table retires before it waits for readers. One
 /// wait costs more than a few conversions, but the chains' memory is freed only after the wait.
 pub(crate) const RETIRED_CHAINS_MAX: usize = if cfg!(loom) { 2 } else { 64 };
-/// A pass over the table is due if the number of entries changed since the last pass, times this
-/// number, is at least the number of entries for which the table has room.
+/// A pass over the table is due if entries have changed since the last pass, at least one per this
+/// number of entries for which the table has room.
 pub(crate) const PASS_CHANGED_SHARE: u64 = 16;
 /// One in this number of a new node's entries is counted as changed. With this number, a pass is
 /// due when a table that is being filled has doubled.
 pub(crate) const PASS_MADE_SHARE: usize = 8;
 /// The number of links of spans, or of floors, that are allocated first. This number of spans
-/// suffices for a device of 4 GiB, and their links fill two cache lines.
+/// suffices for a device of 4 GiB, and the links of these spans fill two cache lines.
 pub(crate) const FIRST_CHUNK: u64 = if cfg!(loom) { 2 } else { 16 };
 /// The numbers of entries for which packed nodes have room. Small nodes with these capacities fill
 /// a multiple of 16 bytes.
@@ -33,7 +34,7 @@ pub(crate) const FLOOR_LIFT_MAX: u32 = 256;
 /// fewer free slots, the search for a leaf would cost more than it saves.
 pub(crate) const LEAF_ROOM_MIN: u32 = if cfg!(loom) { 1 } else { 64 };
 /// The number of shards of handle slots. Threads of different shards do not wait for each other,
-/// but each shard has a leaf, which is rarely full.
+/// but each shard occupies a leaf, which is rarely full.
 pub(crate) const HANDLE_SHARDS: usize = if cfg!(loom) { 1 } else { 8 };
 /// The number of freed handle slots that a shard remembers, because their entries are likely in the
 /// processor's caches. With this number a shard fits in 256 bytes.

@@ -13,8 +13,8 @@ pub(super) enum Behind {
     Stays,
 }
 
-/// The first nodes of chains, in the order in which the chains were retired. No link leads to a
-/// retired chain any more, although readers may still use it.
+/// The first nodes of retired chains, in the order in which the chains were retired. No link leads
+/// to a retired chain any more, but readers may still use the chain.
 #[derive(Debug)]
 pub(super) struct Retired {
     chains: [Option<(NodeRef, Behind)>; RETIRED_CHAINS_MAX],

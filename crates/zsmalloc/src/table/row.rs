@@ -54,7 +54,7 @@ impl RowKind {
 }
 
 /// The columns beside an entry. A thread that has locked the entry, even for reading, may change
-/// them.
+/// the columns.
 #[derive(Clone, Copy, Debug)]
 pub struct Row<'t>(pub(super) Cells<'t>);
 
@@ -102,8 +102,8 @@ impl<'t> Row<'t> {
         }
     }
 
-    /// Returns the access time set last, in seconds; 0 if none was set since the entry was created
-    /// or emptied. Returns `None` if the table has no such column.
+    /// Returns the access time in seconds, or 0 if none was set since the entry was created or
+    /// emptied. Returns `None` if the table has no column for access times.
     pub fn access_time(self) -> Option<u32> {
         Some(self.access_column()?.load(Relaxed))
     }
@@ -116,7 +116,7 @@ impl<'t> Row<'t> {
         }
     }
 
-    /// Returns the checksum set last, or `None` if the table has no such column.
+    /// Returns the checksum set last, or `None` if the table has no column for checksums.
     #[inline]
     pub fn checksum(self) -> Option<u32> {
         Some(self.checksum_column()?.load(Relaxed))
@@ -131,13 +131,14 @@ impl<'t> Row<'t> {
         }
     }
 
-    /// Returns the generation of the slot's next handle; 0 if the table has no such column.
+    /// Returns the generation of the slot's next handle, or 0 if the table has no column for
+    /// generations.
     pub(crate) fn generation(self) -> u32 {
         self.generation_column().map_or(0, |column| column.load(Relaxed))
     }
 
     /// Clears the access time and advances the generation. The caller has emptied the entry and
-    /// still holds its lock.
+    /// still holds the entry's lock.
     pub(crate) fn emptied(self) {
         self.set_access_time(0);
         if let Some(column) = self.generation_column() {
@@ -150,7 +151,7 @@ impl<'t> Row<'t> {
         std::array::from_fn(|nth| self.columns().get(nth).map_or(0, |column| column.load(Relaxed)))
     }
 
-    /// Sets all values. No other thread reads them during the call.
+    /// Sets all values. No other thread reads the values during the call.
     pub(super) fn set_values(self, values: RowValues) {
         for (column, value) in self.columns().iter().zip(values) {
             column.store(value, Relaxed);

@@ -108,8 +108,8 @@ fn a_stem_has_the_nodes_that_suit_it() {
     assert_eq!(span_kinds(&table, 0), [packed(90)]);
     (90..96).for_each(|entry| set(&table, entry * ODD % 65_536, 1));
     assert_eq!(span_kinds(&table, 0), [packed(96)]);
-    // The entries of the packed nodes move behind the inner node, but not while one of them is
-    // locked. Later they move back.
+    // The entries of the packed nodes move into the inner node, but not while one of these entries
+    // is locked. Later the entries move back into packed nodes.
     let pin = table.lock_shared(5 * ODD, |_| true).unwrap();
     set(&table, 96 * ODD % 65_536, 1);
     assert_eq!(span_kinds(&table, 0), [packed(96), NodeKind::INNER]);
@@ -158,8 +158,8 @@ fn a_leaf_has_the_nodes_that_suit_it() {
     table.check();
 }
 
-/// A table that was filled in order is dense: the nodes created before the order was recognized are
-/// no longer used.
+/// A table that was filled in order is dense. The nodes that were created before the order was
+/// recognized are no longer used.
 #[test]
 fn a_table_filled_in_order_is_dense() {
     let (_arena, table) = table();
@@ -181,7 +181,7 @@ fn a_pin_keeps_its_chain_and_nothing_else() {
     (0..LEAF as u32 * 4).filter(|&index| index != pinned).for_each(|index| clear(&table, index));
     assert_eq!(rebalance_all(&table), 3 * table.nodes.bytes(NodeKind::DENSE));
     table.check();
-    // The thread that holds the pin creates entries near the pinned one.
+    // The thread that holds the pin creates entries near the pinned entry.
     set(&table, pinned + 1, 9);
     set(&table, 3, 9);
     assert_eq!(pin.value().decode(), Err(LEAF as u64 + 4));
@@ -307,8 +307,8 @@ fn a_contiguous_removal_leaves_nothing() {
     );
 }
 
-/// A row moves with its entry. A row costs 4 bytes per column, and rows leave the rest of some
-/// cache lines unused.
+/// A row moves with its entry, and costs 4 bytes per column. Rows leave the ends of some cache
+/// lines unused.
 #[test]
 fn rows_go_with_their_entries() {
     for (access_time, checksum, lines) in
@@ -335,8 +335,8 @@ fn rows_go_with_their_entries() {
             entry.row().set_checksum(sum(index));
             unlock(entry, 1);
         };
-        // The entries are in packed nodes and then move behind an inner node. Then a leaf becomes
-        // dense, and its entries are packed again.
+        // The entries are in packed nodes and then move into an inner node. Later a leaf becomes
+        // dense, and then its entries are packed again.
         (0..101).map(|nth| nth * 977 % 65_536).for_each(store);
         (0..101).map(|nth| nth * 977 % 65_536).for_each(is_right);
         (70_000..71_000).for_each(store);
@@ -415,8 +415,8 @@ fn reads_that_wait_for_a_writer_are_counted() {
     assert_eq!(table.read_waits(), 1);
 }
 
-/// The threads are writers, each of which owns some entries and records their contents, a reader of
-/// all entries, and a thread that rebalances.
+/// Each writer owns some entries, and records their contents. Another thread reads all entries, and
+/// a further thread rebalances.
 #[test]
 fn threads_find_their_words_while_leaves_are_converted() {
     const WRITERS: u32 = 3;

@@ -42,7 +42,8 @@ pub(super) fn all_entries<'s>(
     }
 }
 
-/// Does the same as `all_entries` for the entries of a leaf, in the chain of its span.
+/// Returns whether `look` returns true for each entry of a leaf that a look-up can find in the
+/// chain of the leaf's span.
 pub(super) fn all_in_leaf<'s>(
     first: Node<'s>,
     leaf: usize,
@@ -64,7 +65,7 @@ pub(super) fn first_made(first: Node<'_>, from: usize) -> Option<usize> {
     packed.into_iter().chain(leaf).min()
 }
 
-/// Does the same as `all_entries` for a leaf's chain, without entries that are hidden.
+/// Returns whether `look` returns true for each entry of a leaf's chain that is not hidden.
 fn all_of_leaf<'s>(
     first: Node<'s>,
     leaf: usize,

@@ -1,5 +1,5 @@
-//! Pages of a zspage that are being prefaulted, or released while their slots are withheld, and
-//! their repair in a child of fork.
+//! Functions that prefault or release pages of a zspage, or repair a zspage in a child of fork.
+//! Slots on pages that are being released are withheld.
 //!
 //! The safety rules are those of [`zspage`](super).
 #![allow(unsafe_code)]
@@ -11,8 +11,8 @@ use page::{Links, PageSet};
 /// Marks the zspage as busy. The calling thread releases or prefaults its pages.
 ///
 /// # Panics
-/// If another thread has already marked the zspage as busy, because the thread that finishes first
-/// would clear the mark of both.
+/// Panics if another thread has marked the zspage as busy. The thread that finishes first would
+/// clear the mark of the other thread.
 fn begin_busy(fixed: &FixedHeader) {
     assert!(!fixed.is_busy(), "two threads give pages of a zspage back, or prefault some");
     fixed.busy.store(1, Relaxed);
@@ -26,10 +26,11 @@ pub(crate) unsafe fn end_busy(fixed: &FixedHeader) {
     fixed.busy.store(0, Relaxed);
 }
 
-/// Begins to prefault pages, which are retained from now on. Returns their number.
+/// Begins to prefault the pages `coming`, which are retained from now on. Returns the number of
+/// these pages.
 ///
 /// # Panics
-/// If one of the pages is committed, or the zspage is busy.
+/// Panics if one of the pages is committed, or the zspage is busy.
 ///
 /// # Safety
 /// The class is locked, and the pages belong to the zspage.
@@ -42,7 +43,8 @@ pub(crate) unsafe fn begin_prefault(fixed: &FixedHeader, coming: &PageSet) -> u3
     coming.len()
 }
 
-/// Begins to release all retained pages, and withholds the free slots on them. Returns the pages.
+/// Begins to release all retained pages, and withholds the free slots on these pages. Returns the
+/// pages.
 ///
 /// # Safety
 /// The class is locked.
@@ -71,9 +73,9 @@ pub(crate) unsafe fn end_release(header: Header<'_>, gone: &PageSet) {
     residency.released(gone);
 }
 
-/// In a child of fork, frees slots that are withheld or for which `named`, called with the slot and
-/// its entry number, returns false. Resets the links and counts of the zspage, except for its
-/// committed pages.
+/// In a child of fork, frees withheld slots, and slots for which `named` returns false. The
+/// arguments of `named` are a slot and its entry number. Resets the links and counts of the zspage,
+/// but keeps its committed pages.
 ///
 /// # Safety
 /// The process is a child without the other threads of its parent. No entry refers to a slot for

@@ -1,9 +1,10 @@
-//! A range of addresses, some of whose blocks are managed; the other blocks belong to the program.
+//! An arena: a range of addresses in which the caller chooses the blocks that the pager manages.
 //!
 //! # Safety
-//! The arena's range is mapped as long as the arena exists. Only the caller of an unsafe function
-//! uses the blocks in the passed range, and no reference in this crate points to them. After a
-//! window was added (zm-W1), the caller uses its addresses only through the arena.
+//! The arena's range is mapped as long as the arena exists. During an unsafe function, only its
+//! caller uses the blocks of the passed range, and this crate holds no reference to these blocks.
+//! After the caller has added a window (zm-W1), the caller uses the window's addresses only through
+//! the arena.
 #![allow(unsafe_code)]
 
 mod holding;
@@ -21,14 +22,13 @@ use std::ops::{Deref, Range};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
-/// A range of addresses. Each of its blocks can be managed, and returned to the program,
-/// separately.
+/// A range of addresses whose blocks can be managed, and returned to the program, one by one.
 ///
-/// An arena is for a caller that manages a program's mappings. All ranges are addresses, and begin
-/// and end at block boundaries. An arena installs no signal handler and starts no thread except by
-/// [`defer_stores`](Self::defer_stores). The caller must pass each fault on an absent block to
-/// [`answer_fault`](crate::answer_fault), which also evicts blocks to make room. That function uses
-/// the heap, so the process needs an allocator that no fault on an arena can interrupt.
+/// An arena is for a caller that implements the mappings of a program. Ranges consist of addresses,
+/// and begin and end at block boundaries. An arena installs no signal handler and starts no thread
+/// except by [`defer_stores`](Self::defer_stores). The caller must pass each fault on an absent
+/// block to [`answer_fault`](crate::answer_fault), which also evicts blocks to make room.
+/// `answer_fault` uses the heap, so no fault on an arena may interrupt the process's allocator.
 #[derive(Debug)]
 pub struct Arena {
     holding: Holding,
@@ -46,10 +46,10 @@ impl Arena {
     }
 
     /// Creates an arena to which windows can be added (see [`add_window`](Self::add_window)). A gap
-    /// of at least one chunk precedes each window. All gaps and added windows together have up to
-    /// `room` bytes. `room` is a multiple of 2 MiB. With `shared`, the limit applies to the sum
-    /// over several processes, including their anonymous memory outside of arenas if /proc shows
-    /// its size.
+    /// of at least one chunk precedes each added window. All gaps and added windows together have
+    /// up to `room` bytes. `room` is a multiple of 2 MiB. If `shared` is given, the limit applies
+    /// to the memory of several processes together. The anonymous memory of these processes outside
+    /// of arenas also counts, if /proc shows its size.
     ///
     /// # Errors
     /// The errors of [`new`](Self::new).
@@ -100,13 +100,13 @@ impl Arena {
         Ok(first..first + range.len() / self.block())
     }
 
-    /// Changes the use of a range. A block that becomes free loses its contents, a block that was
-    /// free reads as zeros, and any other block keeps its contents. Blocks that were managed or
-    /// free are readable and writable when they become plain.
+    /// Changes the use of the blocks in a range. A block that becomes free loses its contents. A
+    /// block that was free reads as zeros. Any other block keeps its contents. Managed or free
+    /// blocks that become plain are readable and writable.
     ///
     /// # Errors
-    /// [`Error::Range`]; [`Error::Locked`] if a block that should become plain has 65,535 pins. In
-    /// that case, the blocks before the pinned block are already plain.
+    /// [`Error::Range`]; [`Error::Locked`] if a block that should become plain has 65,535 pins.
+    /// After [`Error::Locked`], the blocks before the pinned block are already plain.
     ///
     /// # Safety
     /// The program has requested exactly this change of the range. Plain memory that becomes
@@ -121,8 +121,8 @@ impl Arena {
         Ok(())
     }
 
-    /// Replaces the contents of the managed blocks in a range with zeros. Afterwards, only pinned
-    /// blocks of the range use memory.
+    /// Replaces the contents of the managed blocks in a range with zeros. After the call, only the
+    /// pinned blocks of the range use memory.
     ///
     /// # Errors
     /// [`Error::Range`]
@@ -137,11 +137,11 @@ impl Arena {
     /// Fills the managed blocks of a range, and keeps them resident until [`unpin`](Self::unpin).
     ///
     /// # Errors
-    /// [`Error::Range`]; [`Error::Locked`] if a block has 65,535 pins. In that case, no block is
-    /// pinned.
+    /// [`Error::Range`]; [`Error::Locked`] if a block has 65,535 pins. After an error, no block of
+    /// the range is pinned.
     pub fn pin(&self, range: Range<usize>) -> Result<(), Error> {
         let blocks = self.blocks(&range)?;
-        // No context is needed if all blocks are resident.
+        // If all blocks are resident, they are pinned without the buffer of a context.
         if range_calls::try_pin(&self.calls.pager, blocks.clone()) {
             return Ok(());
         }
@@ -179,8 +179,8 @@ impl Arena {
         pager.memory.room(self.window_gap()) / self.block() * self.block()
     }
 
-    /// Returns the size in bytes of the gap before a window: a chunk or a clock window, whichever
-    /// is larger, because the evicting thread handles one clock window at a time (zm-W2).
+    /// Returns the size in bytes of the gap before a window. The gap is at least a chunk and at
+    /// least a clock window, so that no clock window contains blocks of two windows (zm-W2).
     fn window_gap(&self) -> usize {
         self.calls.pager.mappings.chunk_bytes.max(CLOCK_WINDOW * self.block())
     }
@@ -189,13 +189,13 @@ impl Arena {
     /// `is_executable` is true, managed blocks of the window are executable.
     ///
     /// # Errors
-    /// [`Error::Size`] if the window begins or ends within a block. Other errors are
-    /// [`Error::Overlap`], [`Error::Regions`], and [`Error::System`], which is also returned if the
-    /// window is larger than [`window_room`](Self::window_room).
+    /// [`Error::Size`] if the window begins or ends within a block. Also [`Error::Overlap`] and
+    /// [`Error::Regions`]. If the window is larger than [`window_room`](Self::window_room), or the
+    /// kernel refuses to map the window, the error is [`Error::System`].
     ///
     /// # Safety
     /// The mappings in the range belong to the caller, and no thread uses them. This function
-    /// unmaps them.
+    /// replaces these mappings.
     pub unsafe fn add_window(&self, range: Range<usize>, is_executable: bool) -> Result<(), Error> {
         let (pager, block) = (&self.calls.pager, self.block());
         let (bytes, is_cut) = (range.len(), !(range.start | range.end).is_multiple_of(block));

@@ -1,13 +1,13 @@
-//! The data that background threads share with other threads: the words of the pager thread, and
-//! the state and copies of the compressor thread. The evicting thread copies a block and drops its
-//! pages; the compressor thread compresses the copy (zm-Q1 to zm-Q6).
+//! The data by which the pager thread and the compressor thread communicate with other threads. The
+//! evicting thread copies a block and drops the block's pages. The compressor thread then
+//! compresses the copy (zm-Q1 to zm-Q6).
 //!
 //! ```text
 //!   evicts: copied, marked, pages dropped -> queue -> compressor thread: the device -> Evicted
 //!                                               '---> a touch: put back -> Resident
 //! ```
-//! An arena uses a compressor thread if the arena's caller can start threads that are hidden from
-//! the program. The thread ends after a time without evictions, or on request.
+//! Only an arena has a compressor thread, if the arena's caller can start threads that are hidden
+//! from the program. The compressor thread ends after a time without evictions, or on request.
 
 use crate::policy::IDLE_TIME;
 use crate::process::generation;
@@ -19,31 +19,31 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::AcqRel, Ordering::Acquire};
 use std::time::Duration;
 
-/// A bit of `word`: the pager thread should evict.
+/// A bit of `Waker::word`: the pager thread should evict.
 pub(crate) const WANTED: u32 = 1;
-/// A bit of `word`: the pager thread should end.
+/// A bit of `Waker::word`: the pager thread should end.
 pub(crate) const STOPPED: u32 = 2;
-/// A bit of `word`: the pager thread sleeps, and will try to evict again without being woken.
+/// A bit of `Waker::word`: the pager thread sleeps with a timeout, and then tries to evict again.
 pub(crate) const NAPS: u32 = 4;
 
 /// The words by which the pager thread and other threads communicate.
 #[derive(Debug, Default)]
 pub(crate) struct Waker {
-    /// Requests to the pager thread.
+    /// `WANTED`, `STOPPED` and `NAPS`. The pager thread sleeps on this futex.
     pub(crate) word: AtomicU32,
     /// The number of eviction steps that the pager thread has completed.
     pub(crate) steps: AtomicU32,
-    /// The generation of the process that has the pager thread, plus 1; 0 if no process has one.
+    /// The generation of the process to which the pager thread belongs, plus 1, or 0 without a
+    /// pager thread.
     pub(crate) process: AtomicU32,
 }
 
 impl Waker {
-    /// Returns whether this process has a pager thread.
     pub(crate) fn has_thread(&self) -> bool {
         self.process.load(Acquire) == generation().wrapping_add(1)
     }
 
-    /// Wakes the pager thread, which then evicts. Returns whether this process has such a thread.
+    /// Makes the pager thread evict. Returns whether this process has a pager thread.
     pub(crate) fn wake(&self) -> bool {
         if !self.has_thread() {
             return false;
@@ -54,15 +54,15 @@ impl Waker {
         true
     }
 
-    /// If there is a pager thread, ensures that it tries again after an unsuccessful eviction. The
-    /// thread may sleep without a time limit, because no eviction was needed when it fell asleep.
-    /// Returns whether there is such a thread.
+    /// Ensures that the pager thread tries again after an unsuccessful eviction. If the thread
+    /// sleeps without a timeout, it is woken. Returns whether this process has a pager thread.
     pub(crate) fn watch(&self) -> bool {
         let naps = self.word.load(Acquire) & NAPS != 0;
         self.has_thread() && (naps || self.wake())
     }
 
-    /// Lets the calling thread, the pager thread, sleep for `time`, or until it is woken.
+    /// Sleeps for `time`, or until another thread calls `wake`. Only the pager thread calls this
+    /// function.
     pub(crate) fn nap(&self, time: Duration) {
         if self.word.fetch_or(NAPS, AcqRel) == 0 {
             wait_for(&self.word, NAPS, time);
@@ -70,68 +70,69 @@ impl Waker {
         self.word.fetch_and(!NAPS, AcqRel);
     }
 
-    /// Counts a completed eviction step, and wakes threads that wait for a step.
+    /// Counts a completed eviction step, and wakes the threads that wait for this step.
     pub(crate) fn step(&self) {
         self.steps.fetch_add(1, AcqRel);
         wake(&self.steps);
     }
 }
 
-/// Starts threads that are hidden from the program.
+/// Starts the compressor thread, which is hidden from the program.
 pub trait StartThread: Debug + Send + Sync {
-    /// Starts a thread that calls `run` and exits. The new thread has all signals blocked, like the
-    /// calling thread, and has the thread-local storage that this crate needs. Returns whether the
-    /// thread was started. The start fails while the previous thread still exists.
+    /// Starts a thread that calls `run` and exits. Like the calling thread, the new thread has all
+    /// signals blocked. The new thread has the thread-local storage that this crate needs. Returns
+    /// whether the thread was started. No thread is started while the previous thread still exists.
     fn start(&self, run: Box<dyn FnOnce() + Send>) -> bool;
 
-    /// Returns the number of the thread that was started last, or 0 if no thread was started.
+    /// Returns an identifier of the thread that was started last, or 0 if no thread was ever
+    /// started.
     fn last(&self) -> u32;
 
-    /// Waits up to `time` until the thread with the number `last` has exited. Returns whether that
-    /// thread has exited.
+    /// Waits until the thread `last` has exited, for at most `time`. Returns whether the thread has
+    /// exited.
     fn has_ended(&self, last: u32, time: Duration) -> bool;
 }
 
-/// No thread exists.
+/// No compressor thread exists.
 pub(crate) const NONE: u32 = 0;
-/// A thread was started, but does not run yet.
+/// The compressor thread was started, but does not run yet.
 pub(crate) const STARTING: u32 = 1;
 pub(crate) const RUNS: u32 = 2;
-/// The thread was asked to end.
+/// The compressor thread was asked to end.
 pub(crate) const STOPS: u32 = 3;
 
 /// The state of the compressor thread.
 #[derive(Debug, Default)]
 pub(crate) struct CompressorThread {
-    /// The copies, allocated when the first block is queued; `None` if blocks must not be copied.
+    /// The copies, which are allocated before the first block is queued, or `None` if no block may
+    /// be queued.
     pub(crate) copies: OnceLock<Option<Copies>>,
-    /// The state of this process's thread: `NONE`, `STARTING`, `RUNS` or `STOPS`.
+    /// `NONE`, `STARTING`, `RUNS` or `STOPS`.
     pub(crate) state: AtomicU32,
-    /// The futex on which the thread sleeps. The value of the futex changes when the thread has to
-    /// look at the queue.
+    /// The futex on which the compressor thread sleeps. Its value changes when the thread must
+    /// check the queue or `state`.
     bell: AtomicU32,
     sleeps: AtomicU32,
     /// The number of starts to skip, because a start was refused or the thread was asked to end.
     pub(crate) passed: AtomicU32,
-    /// Whether no more threads may be started.
+    /// Whether no compressor thread may be started any more.
     pub(crate) is_over: AtomicBool,
-    /// The number of blocks that became resident again because compression did not make them
-    /// smaller.
+    /// The number of queued blocks that became resident again because they did not compress.
     pub(crate) returned: AtomicU64,
 }
 
-/// The queue of blocks, and the copies of their contents.
+/// The queue of evicted blocks, and copies of their contents.
 #[derive(Debug)]
 pub(crate) struct Copies {
     pub(crate) queue: Queue,
-    /// The copied data in each slot of the queue. Only the thread that owns a slot takes the slot's
-    /// lock, so no thread ever waits for such a lock.
+    /// For each slot of the queue, the copy of its block. Only the thread that owns the slot locks
+    /// the copy, so no thread waits for this lock.
     pub(crate) data: Box<[Mutex<Box<[u8]>>]>,
     bytes: usize,
 }
 
 impl Copies {
-    /// Allocates room for `count` blocks of `bytes` bytes, or returns `None` if the allocation
+    /// Returns a queue with room for `count` blocks of `bytes` bytes, or `None` if the allocation
     /// fails.
     pub(crate) fn new(count: usize, bytes: usize) -> Option<Self> {
         let block = |_| {
@@ -154,7 +155,7 @@ impl CompressorThread {
         self.copies.get()?.as_ref()
     }
 
-    /// Wakes the thread to look at the queue.
+    /// Wakes the compressor thread, so that it checks the queue and `state`.
     pub(crate) fn ring(&self) {
         fence(SeqCst);
         if self.sleeps.load(SeqCst) != 0 {
@@ -163,8 +164,8 @@ impl CompressorThread {
         }
     }
 
-    /// Waits up to `IDLE_TIME` for a block, or for a request that the thread end. Returns true if
-    /// the time has passed without either.
+    /// Waits for a queued block or a request to end, for at most `IDLE_TIME`. Returns true if the
+    /// wait timed out.
     pub(crate) fn sleep(&self, queue: &Queue) -> bool {
         let seen = self.bell.load(SeqCst);
         self.sleeps.store(1, SeqCst);

@@ -1,5 +1,5 @@
-//! Calls from code outside of signal handlers. A long call proceeds in steps, so that forks and
-//! signals do not wait for the end of the call.
+//! Calls from code outside of signal handlers. A long call consists of steps. Between the steps,
+//! forks proceed and signals are delivered.
 
 use crate::backend::ForkResult;
 use crate::contexts::Purpose;
@@ -16,8 +16,7 @@ use crate::{Advice, Error, range_calls, registry, stats};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A pager and its pager thread, for calls from code outside of signal handlers. The first call
-/// that finds that a limit is set starts that thread.
+/// A pager and its pager thread. The first call after a limit was set starts the pager thread.
 #[derive(Debug)]
 pub(crate) struct Calls {
     pub(crate) pager: Arc<Pager>,
@@ -25,15 +24,15 @@ pub(crate) struct Calls {
 }
 
 impl Calls {
-    /// Ends the pager thread and the handling of faults. If the program keeps the memory, fills all
-    /// blocks first.
+    /// Ends the pager thread and the handling of faults. If the memory belongs to the program, all
+    /// blocks are filled first.
     pub(crate) fn end(&self) {
         let pager = &self.pager;
         self.worker.stop(pager);
         if !pager.memory.is_ours && pager.backend.fork_result() == ForkResult::Copy {
             let _none_is_too_low = pager.limit.set(None);
-            // Another thread may still be evicting in a fault, and the blocks that it evicts would
-            // not be filled below.
+            // A faulting thread may still be evicting. Blocks that this thread evicts after the
+            // call of `bring` would not be filled.
             let _no_one_evicts = self.inside(|pager| pager.eviction_lock.lock().has_ended = true);
             let _someone_is_here = self.bring(0..pager.blocks());
             let _system_forgets = pager.backend.end(&pager.memory);
@@ -48,8 +47,8 @@ impl Calls {
         if is_here { Ok(()) } else { Err(Error::Forked) }
     }
 
-    /// Runs one step of a call inside the gate, with all signals blocked. Therefore the step may
-    /// take locks that fault handlers also take.
+    /// Runs one step of a call inside the gate, with all signals blocked. So the step may take
+    /// locks that fault handlers also take.
     ///
     /// # Errors
     /// [`Error::Forked`]
@@ -61,8 +60,8 @@ impl Calls {
         }))
     }
 
-    /// Returns the region's statistics. Does not start the pager thread, because a child that only
-    /// reads statistics does not need that thread.
+    /// Returns the region's statistics. Does not start the pager thread, which a child that only
+    /// reads statistics does not need.
     pub(crate) fn stats(&self) -> Stats {
         inside(|| stats::stats(&self.pager))
     }
@@ -78,8 +77,8 @@ impl Calls {
         self.inside(|pager| work(pager, pager.contexts.take(Purpose::Call).buffer()))
     }
 
-    /// Calls `work` for one part of `blocks` after another, until a call fails. Each part except
-    /// the last has the maximum size of a step.
+    /// Divides `blocks` into parts of the size of a step, and calls `work` with each part until a
+    /// call fails.
     pub(crate) fn in_steps(
         &self,
         blocks: Range<usize>,
@@ -91,7 +90,6 @@ impl Calls {
         starts.map(|start| start..blocks.end.min(start + step)).try_for_each(work)
     }
 
-    /// Evicts blocks in one step, and returns the number of evicted blocks.
     pub(crate) fn evict(&self, goal: Goal) -> usize {
         let gone = self.with_buffer(|pager, buf| {
             evict::evict(pager, &mut pager.eviction_lock.lock(), goal, Spares::Nothing, buf)
@@ -99,14 +97,14 @@ impl Calls {
         gone.unwrap_or(0)
     }
 
-    /// Evicts `bytes` bytes, rounded up to whole blocks, or fewer if no more can be evicted.
-    /// Returns the number of evicted bytes.
+    /// Evicts `bytes` bytes, rounded up to whole blocks. Evicts fewer bytes if no more blocks can
+    /// be evicted. Returns the number of evicted bytes.
     pub(crate) fn reclaim(&self, bytes: usize) -> usize {
         let size = self.pager.sizes.block;
         let wanted = bytes.div_ceil(size).min(self.pager.blocks());
         let (mut gone, mut failures) = (0, 0);
-        // The clock passes over a refused block for more rounds than one step lasts, so a step that
-        // evicts nothing does not prove that nothing can be evicted.
+        // The clock skips a refused block for more rounds than a step lasts. So a step may evict
+        // blocks even if the step before evicted none.
         while gone < wanted && failures <= HEAT_MAX / HEAT_KEPT_MAX {
             let step = self.pager.step_blocks().min(wanted - gone);
             let more = self.evict(Goal::Exactly(step));
@@ -117,7 +115,6 @@ impl Calls {
         gone * size
     }
 
-    /// Evicts blocks if `advice` is `Cold`, and fills blocks if `advice` is `Hot`.
     ///
     /// # Errors
     /// [`Error::Forked`]
@@ -134,7 +131,8 @@ impl Calls {
         Ok(())
     }
 
-    /// Compacts the device after a call that evicted blocks, if compaction frees enough pages.
+    /// Moves objects of the device together after a call that evicted blocks, if this frees enough
+    /// pages.
     fn compact(&self) {
         if self.check_here().is_ok() {
             let compact = || room::compact(&self.pager, Waits::ForOthers, CALL_FREEABLE_SHARE);
@@ -143,7 +141,6 @@ impl Calls {
         }
     }
 
-    /// Fills blocks, step by step.
     ///
     /// # Errors
     /// [`Error::Forked`]
@@ -153,8 +150,8 @@ impl Calls {
         })
     }
 
-    /// Makes room, after the limit was lowered or more blocks became evictable: wakes the pager
-    /// thread, or evicts if there is no such thread.
+    /// Wakes the pager thread, or evicts if there is no pager thread. Called after the limit was
+    /// lowered or more blocks became evictable.
     pub(crate) fn seek_room(&self) {
         if self.inside(|_| ()).is_err() {
             return;
@@ -182,7 +179,7 @@ impl Calls {
     }
 }
 
-/// A locked range. The blocks of the range stay resident until this value is dropped.
+/// A locked range of a region. The range's blocks stay resident until this value is dropped.
 #[derive(Debug)]
 #[must_use = "the range is kept only as long as this lives"]
 pub struct Locked<'r> {
@@ -192,7 +189,7 @@ pub struct Locked<'r> {
 
 impl Drop for Locked<'_> {
     fn drop(&mut self) {
-        // The unpinned blocks may be evicted, if the limit requires that.
+        // The limit may require that the unpinned blocks be evicted.
         range_calls::unpin(&self.calls.pager, self.blocks.clone());
         self.calls.seek_room();
     }

@@ -1,7 +1,8 @@
-//! Chunks: large ranges of memory that are PROT_NONE until first touched, so that they need no page
-//! tables. A chunk is opened when one of its blocks is first touched. From then on, each block has
-//! its own mark. The chunk is closed when all of its blocks are absent again. Chunks of an arena
-//! are vacant at first: they are closed, and all of their blocks are free.
+//! Chunks: large ranges of memory, each of which is PROT_NONE until one of its blocks is first
+//! touched. Until then a chunk needs no page tables. The first touch opens the chunk, and each
+//! block of an open chunk has a mark of its own. The chunk is closed again when all of its blocks
+//! are absent. A chunk of an arena is vacant at first: it is closed, and all of its blocks are
+//! free.
 
 use crate::chunk_word::{Chunk, ChunkWord};
 use crate::gate::GATE;
@@ -16,7 +17,6 @@ use page::page_size;
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Returns the number of the chunk that a block is in.
 fn chunk_of(pager: &Pager, block: usize) -> usize {
     block * pager.sizes.block / pager.mappings.chunk_bytes
 }
@@ -26,7 +26,7 @@ fn bytes_of(pager: &Pager, nth: usize) -> Range<usize> {
     pager.memory.in_window(start..start + pager.mappings.chunk_bytes)
 }
 
-/// Returns the blocks of the chunk that a block is in.
+/// Returns all blocks of the chunk that contains `block`.
 pub(crate) fn blocks_of(pager: &Pager, block: usize) -> Range<usize> {
     blocks_in(pager, chunk_of(pager, block))
 }
@@ -36,7 +36,8 @@ fn blocks_in(pager: &Pager, nth: usize) -> Range<usize> {
     start / pager.sizes.block..end / pager.sizes.block
 }
 
-/// Returns whether the chunk of a block is open. The caller has just become the block's owner.
+/// Returns whether the chunk that contains `block` is open. The caller has just become the block's
+/// owner.
 pub(crate) fn is_open_around(pager: &Pager, block: usize) -> bool {
     pager.chunks[chunk_of(pager, block)].is_open_for_owner()
 }
@@ -45,9 +46,9 @@ pub(crate) fn is_vacant(pager: &Pager, block: usize) -> bool {
     pager.chunks[chunk_of(pager, block)].load() == Chunk::Vacant
 }
 
-/// Changes a whole chunk from the state `from` to `to`, one of which is `Vacant` and the other one
-/// `Untouched`. Returns whether the chunk was changed. The first block of `blocks` is the first
-/// block of a chunk.
+/// Changes a chunk from the state `from` to the state `to`: from `Vacant` to `Untouched`, or from
+/// `Untouched` to `Vacant`. Returns true if `blocks` is exactly one chunk and the chunk was
+/// changed. Otherwise changes nothing.
 pub(crate) fn try_turn(pager: &Pager, blocks: &Range<usize>, from: Chunk, to: Chunk) -> bool {
     let nth = chunk_of(pager, blocks.start);
     let is_whole = pager.bytes_of(blocks.clone()) == bytes_of(pager, nth);
@@ -58,9 +59,9 @@ pub(crate) fn try_turn(pager: &Pager, blocks: &Range<usize>, from: Chunk, to: Ch
     is_ours
 }
 
-/// Opens the chunk of a block if `may_open` returns true for the chunk's state. All blocks of a
-/// vacant chunk become free. If another thread is opening the chunk, waits for that thread;
-/// therefore the caller must own no block (zm-S4).
+/// Opens the chunk that contains `block` if `may_open` returns true for the chunk's state. All
+/// blocks of a vacant chunk become free. If another thread is changing the chunk, this thread
+/// waits. A thread that may wait here owns no block (zm-S4).
 pub(crate) fn open(pager: &Pager, block: usize, may_open: impl Fn(Chunk) -> bool) {
     let nth = chunk_of(pager, block);
     let (word, bytes) = (&pager.chunks[nth], bytes_of(pager, nth));
@@ -77,7 +78,8 @@ pub(crate) fn open(pager: &Pager, block: usize, may_open: impl Fn(Chunk) -> bool
                     pager.words[blocks_in(pager, nth)].iter().for_each(BlockWord::begin_free);
                 }
                 let open = |_| pager.backend.open_chunk(&pager.memory, bytes.clone());
-                // Memory that the program locked, for example by `mlockall`, can't be marked.
+                // The kernel refuses guards on memory that the program locked, for example by
+                // `mlockall`.
                 let opened = open(()).or_else(|_| {
                     pager.memory.unlock(bytes.clone())?;
                     open(())
@@ -90,8 +92,8 @@ pub(crate) fn open(pager: &Pager, block: usize, may_open: impl Fn(Chunk) -> bool
     }
 }
 
-/// Returns the shared blocks that an access to `block` opens: its group, or its chunk if no other
-/// process shares the blocks any more.
+/// Returns the blocks that an access to the shared block `block` opens. They are the block's group,
+/// or its chunk if no other process shares blocks any more.
 pub(crate) fn group_of(pager: &Pager, block: usize) -> Range<usize> {
     let (group, chunk) = (pager.group.load(Relaxed), blocks_of(pager, block));
     if !evictable::is_sharing(&pager.limit) {
@@ -101,13 +103,13 @@ pub(crate) fn group_of(pager: &Pager, block: usize) -> Range<usize> {
     start..chunk.end.min(start + group)
 }
 
-/// Opens the shared blocks among `blocks`. From then on only this process uses their pages.
+/// Opens the shared blocks among `blocks`, which become resident and no longer count as shared.
 pub(crate) fn unshare(pager: &Pager, blocks: Range<usize>) {
     let takes = |_, _| true;
     for_owned(pager, blocks, State::Shared, takes, |mut run| {
         if run.reopen().is_err() {
-            // The kernel may refuse to create more mappings. If all shared blocks before and behind
-            // the run are opened too, no mapping is split.
+            // The kernel may refuse to split a mapping. Opening all adjacent shared blocks at once
+            // splits no mapping.
             run.grow_before(0);
             run.grow_behind(pager.blocks());
             pager.expect("memory can't be opened again", run.reopen());
@@ -116,8 +118,8 @@ pub(crate) fn unshare(pager: &Pager, blocks: Range<usize>) {
     });
 }
 
-/// Returns the number of bytes that opening a chunk in the state `from` allocates, for page tables
-/// and for blocks' words.
+/// Returns the number of bytes of page tables and of blocks' words that are allocated when a chunk
+/// in the state `from` is opened.
 fn tables_to_open(pager: &Pager, nth: usize, from: Chunk) -> usize {
     match from {
         Chunk::Untouched | Chunk::Vacant => {
@@ -135,8 +137,8 @@ fn tables_that_go(pager: &Pager, nth: usize) -> usize {
     own * page_size() * pager.backend.places()
 }
 
-/// Returns two numbers of page tables: of those that map some of the chunk's pages, and of those
-/// that map pages of this chunk only.
+/// Returns the number of page tables that map pages of the chunk, and the number of those that map
+/// no other pages.
 fn tables_of(pager: &Pager, nth: usize) -> (usize, usize) {
     let (bytes, reach) = (bytes_of(pager, nth), table_reach());
     let start = pager.memory.address_of(&bytes);
@@ -145,8 +147,8 @@ fn tables_of(pager: &Pager, nth: usize) -> (usize, usize) {
     (reached, (end / reach).saturating_sub(start.div_ceil(reach)))
 }
 
-/// Returns the number of bytes that the first touch of a chunk allocates for blocks' words. A page
-/// of words may belong to several chunks, and is counted when the first of these chunks is opened.
+/// Returns the number of bytes of blocks' words that the first touch of a chunk allocates. If a
+/// page of words belongs to several chunks, the page counts for the chunk that is opened first.
 fn words_to_open(pager: &Pager, nth: usize) -> usize {
     let bytes = pager.mappings.chunk_bytes / pager.sizes.block * size_of::<BlockWord>();
     let alike = page_size() / bytes.min(page_size());
@@ -157,15 +159,15 @@ fn words_to_open(pager: &Pager, nth: usize) -> usize {
     if others.all(is_new) { bytes.max(page_size()) } else { 0 }
 }
 
-/// Closes each chunk that contains some of these blocks, if all blocks of the chunk are absent.
-/// Closing a chunk can free its page tables, and the clock passes over closed chunks. The
-/// caller holds the eviction lock.
+/// Closes each chunk that contains some of `blocks`, if all of the chunk's blocks are absent. The
+/// clock skips closed chunks, and a closed chunk may need no page tables. The caller holds the
+/// eviction lock.
 pub(crate) fn close_chunks(pager: &Pager, blocks: Range<usize>) {
     let chunks = chunk_of(pager, blocks.start)..chunk_of(pager, blocks.end - 1) + 1;
     for nth in chunks {
         let (word, words) = (&pager.chunks[nth], &pager.words[blocks_in(pager, nth)]);
         let is_absent = |word: &BlockWord| word.load().state().is_absent();
-        // The first check only reads words, so it does not disturb other threads.
+        // The first check only reads words, so other threads need not wait.
         let may_close = word.load() == Chunk::Open && words.iter().all(is_absent);
         if may_close && word.try_begin(Chunk::Open) {
             let closed = words.iter().all(is_absent).then(|| close_chunk(pager, nth));
@@ -174,8 +176,8 @@ pub(crate) fn close_chunks(pager: &Pager, blocks: Range<usize>) {
     }
 }
 
-/// Closes a chunk. All of its blocks are absent, and they stay absent until the chunk is
-/// opened.
+/// Closes a chunk, and returns its new state. All blocks of the chunk are absent, and stay absent
+/// until the chunk is opened.
 fn close_chunk(pager: &Pager, nth: usize) -> Chunk {
     let bytes = bytes_of(pager, nth);
     let frees_tables = mappings::frees_tables(&pager.memory);
@@ -186,8 +188,8 @@ fn close_chunk(pager: &Pager, nth: usize) -> Chunk {
     Chunk::Kept
 }
 
-/// Returns the first clock window, at or after `window`, that contains blocks of a chunk that
-/// is open or changing.
+/// Returns the first clock window, from `window` on, that contains blocks of an open or changing
+/// chunk.
 pub(crate) fn next_open_window(pager: &Pager, window: usize) -> Option<usize> {
     let first = chunk_of(pager, window * CLOCK_WINDOW);
     let is_open = |word: &ChunkWord| matches!(word.load(), Chunk::Open | Chunk::Changing);
@@ -204,7 +206,7 @@ pub(crate) fn open_windows(pager: &Pager, first: usize) -> impl Iterator<Item = 
     std::iter::successors(next(first), move |window| next(window + 1))
 }
 
-/// Asserts that all blocks of chunks that are not open are absent.
+/// Asserts that every block is absent or in an open chunk.
 pub(crate) fn check(pager: &Pager) {
     for (block, word) in pager.words.iter().enumerate() {
         let is_absent = word.load().state().is_absent();
@@ -213,7 +215,7 @@ pub(crate) fn check(pager: &Pager) {
     }
 }
 
-/// Sets all chunks to open, for memory that the program used before it was managed.
+/// Sets the state of all chunks to `Open`, and counts their tables.
 pub(crate) fn open_all(pager: &Pager) {
     for (nth, word) in pager.chunks.iter().enumerate() {
         let seen = word.load();
@@ -224,8 +226,8 @@ pub(crate) fn open_all(pager: &Pager) {
     }
 }
 
-/// Sets the states of all chunks and blocks according to the initial contents of the memory, before
-/// any other thread can use the pager.
+/// Sets the states of all chunks and blocks, as the initial contents of the memory require. No
+/// other thread uses the pager yet.
 pub(crate) fn begin(pager: &Pager, contents: Contents) {
     match contents {
         Contents::Untouched => {}

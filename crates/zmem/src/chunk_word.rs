@@ -1,5 +1,5 @@
 //! The word of a chunk. The word encodes whether each block of the chunk has its own mark, or one
-//! mark covers the chunk.
+//! mark covers the whole chunk.
 //!
 //! ```text
 //!   Untouched --> changing --> Open --> changing --> Freed, or Kept
@@ -9,9 +9,9 @@
 //! A chunk of an arena can also change between Vacant and Untouched.
 //!
 //! All blocks of a chunk that is not open are absent. A thread that fills a block first becomes the
-//! block's owner, and then checks whether the chunk is open. A thread that closes a chunk first
-//! sets the chunk's word to changing, and then checks whether all blocks are absent. So at least
-//! one of the two threads sees the change that the other made.
+//! block's owner, and then checks that the chunk is open. A thread that closes a chunk first sets
+//! the chunk's word to changing, and then checks that all blocks are absent. So if both threads act
+//! at the same time, at least one of the checks fails.
 
 #[cfg(all(test, loom))]
 mod loom_tests;
@@ -19,12 +19,12 @@ mod loom_tests;
 use crate::sync::{AtomicU32, Ordering, fence, wait, wake};
 
 const CHANGING: u32 = Chunk::Changing as u32;
-/// The chunk is changing, and threads wait for the end of the change.
+/// The chunk is changing, and other threads wait until the change ends.
 const AWAITED: u32 = CHANGING + 1;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Chunk {
-    /// The chunk was never touched. The chunk uses no memory yet.
+    /// No block of the chunk was ever touched, and the chunk uses no memory.
     Untouched,
     /// The chunk was closed again, and its page tables were kept.
     Kept,
@@ -32,14 +32,14 @@ pub(crate) enum Chunk {
     Freed,
     /// Each block of the chunk has its own mark or is present.
     Open,
-    /// All blocks of the chunk are free, whatever their words hold. The chunk is in an arena, and
-    /// uses no memory yet.
+    /// All blocks of the chunk are free, whatever their words contain. Only chunks of an arena can
+    /// be vacant.
     Vacant,
     /// A thread is opening or closing the chunk.
     Changing,
 }
 
-/// The word of a chunk. The value 0 means that the chunk was never touched.
+/// The word of a chunk. The value 0 is the state `Untouched`.
 #[derive(Debug)]
 #[repr(transparent)]
 pub(crate) struct ChunkWord(AtomicU32);
@@ -56,16 +56,16 @@ impl ChunkWord {
         all[self.0.load(Ordering::Acquire) as usize]
     }
 
-    /// Returns whether the chunk is open, for a thread that has just become the owner of one of its
-    /// blocks. If the chunk is open, it stays open while the thread owns the block or the block is
+    /// Returns whether the chunk is open. The caller has just become the owner of one of the
+    /// chunk's blocks. An open chunk stays open while the caller owns the block or the block is
     /// present.
     pub(crate) fn is_open_for_owner(&self) -> bool {
         fence(Ordering::SeqCst);
         self.load() == Chunk::Open
     }
 
-    /// Begins a change of the chunk if its state is still `seen`, and returns whether the change
-    /// began. No other thread can change the chunk until `end`.
+    /// Begins a change of the chunk if the chunk's state is still `seen`. Returns whether the
+    /// change began. Only the caller may change the chunk until it calls `end`.
     pub(crate) fn try_begin(&self, seen: Chunk) -> bool {
         debug_assert!(seen != Chunk::Changing);
         let order = (Ordering::AcqRel, Ordering::Relaxed);
@@ -74,7 +74,7 @@ impl ChunkWord {
         is_ours
     }
 
-    /// Ends the change by setting the state `next`, and wakes the threads that wait for the end.
+    /// Ends a change: sets the state `next`, and wakes the waiting threads.
     pub(crate) fn end(&self, next: Chunk) {
         if self.0.swap(next as u32, Ordering::AcqRel) == AWAITED {
             wake(&self.0);

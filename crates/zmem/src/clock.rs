@@ -1,5 +1,5 @@
-//! The hand of the clock, and the queue (first in, first out) of clock windows with blocks in
-//! probation.
+//! The hand of the clock, and the first-in, first-out queue of the clock windows that have blocks
+//! in probation.
 
 use crate::Error;
 use crate::policy::PROBATION_MAX;
@@ -9,28 +9,28 @@ use std::collections::VecDeque;
 pub(crate) struct Clock {
     /// The number of clock windows of the region.
     pub(crate) windows: usize,
-    /// The clock window that the clock looks at next.
+    /// The clock window that the next step examines.
     hand: usize,
-    /// The number of clock windows that the hand has not passed yet in the round that follows a
-    /// round without an eviction.
+    /// After a round without an eviction, the number of clock windows that the hand must still pass
+    /// to complete the next round. Otherwise 0.
     after_no_progress: usize,
-    /// Clock windows with blocks in probation, the oldest first. Their number never exceeds
-    /// `queue_max`, for which `new` allocates, so a fault never allocates here.
+    /// Clock windows with blocks in probation, the oldest first. `new` allocates room for
+    /// `queue_max` clock windows, so a fault allocates nothing.
     queue: VecDeque<u32>,
     queue_max: usize,
-    /// Whether evictions have ended for good.
+    /// Whether no thread may evict any more.
     pub(crate) has_ended: bool,
 }
 
-/// The result of a step of the hand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Step {
-    /// The clock window to look at, or `None` if no open clock window is left in this round.
+    /// The clock window to examine, or `None` if no clock window with an open chunk is left in this
+    /// round.
     pub(crate) window: Option<usize>,
-    /// The number of clock windows that the hand passed, including `window`.
+    /// The number of clock windows that the hand passed in this step, including `window`.
     pub(crate) passed: usize,
     pub(crate) is_round: bool,
-    /// Whether the previous round evicted nothing.
+    /// Whether the previous round of the hand evicted nothing.
     pub(crate) is_after_no_progress: bool,
 }
 
@@ -53,13 +53,11 @@ impl Clock {
         self.queue.push_back(window as u32);
     }
 
-    /// Takes the oldest clock window out of the queue.
     pub(crate) fn pop(&mut self) -> Option<usize> {
         self.queue.pop_front().map(|window| window as usize)
     }
 
-    /// Puts the clock window that `pop` returned back at the front of the queue, because the clock
-    /// window still has blocks in probation.
+    /// Returns a clock window, which still has blocks in probation, to the front of the queue.
     pub(crate) fn push_back(&mut self, window: usize) {
         self.queue.push_front(window as u32);
     }
@@ -72,8 +70,8 @@ impl Clock {
         self.queue.len() == self.queue_max
     }
 
-    /// Moves the hand past the next clock window with an open chunk. `next` returns the first such
-    /// clock window at or after a given clock window. A step never passes the end of a round.
+    /// Moves the hand past the next clock window with an open chunk, or to the end of the round.
+    /// `next(window)` returns the first clock window, from `window` on, that has an open chunk.
     /// `has_no_progress` is true if the last round evicted nothing.
     pub(crate) fn step(
         &mut self,

@@ -1,4 +1,5 @@
-//! The compressor thread, which stores blocks that other threads have evicted: see `background`.
+//! The compressor thread, which stores blocks that other threads evict (see the module
+//! `background`).
 
 use crate::background::{CompressorThread, Copies, NONE, RUNS, STARTING, STOPS, StartThread};
 use crate::counters::count;
@@ -17,15 +18,16 @@ use crate::threads::run_counted;
 use crate::{signals, stored};
 use std::sync::{Arc, Weak};
 
-/// Lets a compressor thread, which `system` starts, store the blocks that this pager evicts.
+/// Lets a compressor thread store the blocks of this pager. `system` starts this thread.
 pub(crate) fn set_starter(pager: &Arc<Pager>, system: &'static dyn StartThread) {
     let _before = pager.starter.set((system, Arc::downgrade(pager)));
 }
 
-/// Ends the thread. A later eviction starts it again. Queued blocks stay in the queue.
+/// Ends the compressor thread until a later eviction starts it again. Queued blocks stay in the
+/// queue.
 pub(crate) fn rest(pager: &Pager) {
     let Some((system, _)) = pager.starter.get() else { return };
-    // A process that uses the memory of another process must not end the thread of that process.
+    // A child of `vfork`, which shares this memory, must not end its parent's thread.
     if shares_memory() {
         return;
     }
@@ -41,7 +43,7 @@ pub(crate) fn rest(pager: &Pager) {
     }
 }
 
-/// Returns the queue and its copies, if blocks of this pager may be queued.
+/// Returns the queue with its copies, or `None` if no block of this pager may be queued.
 fn copies(pager: &Pager) -> Option<&Copies> {
     pager.starter.get()?;
     pager.compressor.copies.get_or_init(|| make_copies(pager)).as_ref()
@@ -51,16 +53,15 @@ fn make_copies(pager: &Pager) -> Option<Copies> {
     let limit = pager.limit.get()?;
     let bytes = (limit / WAITING_SHARE).min(BATCH_BYTES as u64) as usize;
     let count = bytes / pager.sizes.block;
-    // Only blocks that are stored separately are queued. If several blocks were stored as one, a
-    // thread that accesses one of them would wait for the others.
+    // Blocks are queued only if each is stored as an object of its own. Otherwise a thread that
+    // accesses a block would wait until other blocks of the object are stored, too.
     let may_wait =
         pager.sizes.device_block <= pager.sizes.block && pager.blocks() <= BLOCKS_MAX && count >= 2;
     if may_wait { Copies::new(1 << count.ilog2(), pager.sizes.block) } else { None }
 }
 
-/// Returns the number of blocks that may be queued, at most `most`. Returns 0 if there is no thread
-/// to store them, or if most of them would become resident again because they do not compress. The
-/// caller holds the eviction lock.
+/// Returns the number of blocks that may be queued, at most `most`. Returns 0 if there is no
+/// compressor thread, or if most blocks do not compress. The caller holds the eviction lock.
 pub(crate) fn waiting_room(pager: &Pager, most: usize) -> usize {
     match copies(pager) {
         Some(copies) if !pager.limit.no_progress.is_braked() && has_thread(pager) => {
@@ -70,13 +71,13 @@ pub(crate) fn waiting_room(pager: &Pager, most: usize) -> usize {
     }
 }
 
-/// Returns whether a compressor thread runs. Starts the thread if none runs.
+/// Starts the compressor thread if it does not exist. Returns whether the thread runs.
 fn has_thread(pager: &Pager) -> bool {
     let CompressorThread { state, passed, is_over, .. } = &pager.compressor;
     match state.load(SeqCst) {
         RUNS => true,
-        // A process that shares this memory may call `execve`: its thread would disappear
-        // without releasing its locks.
+        // A child of `vfork`, which shares this memory, starts no thread. An `execve` of the child
+        // would end the thread, and the thread's locks would stay locked.
         NONE if !shares_memory() => {
             let seen = passed.load(SeqCst);
             passed.store(seen.saturating_sub(1), SeqCst);
@@ -95,7 +96,7 @@ fn start(pager: &Pager) -> bool {
         let run = move || own.upgrade().iter().for_each(|pager| run(pager));
         system.start(Box::new(|| run_counted("the thread that stores", run)))
     };
-    // A thread inherits the mask of the thread that starts it.
+    // The new thread inherits the blocked signals.
     let is_started = signals::without_signals(|| pager.starter.get().is_some_and(start));
     let state = &pager.compressor.state;
     if !is_started {
@@ -103,12 +104,11 @@ fn start(pager: &Pager) -> bool {
         state.store(NONE, SeqCst);
         return false;
     }
-    // The new thread sets `RUNS` as soon as it runs, and takes no lock before that.
+    // The new thread sets `RUNS` before it takes any lock.
     wait_for(state, STARTING, START_TIME);
     state.load(SeqCst) == RUNS
 }
 
-/// The code of the compressor thread.
 fn run(pager: &Pager) {
     let compressor = &pager.compressor;
     if compressor.state.compare_exchange(STARTING, RUNS, SeqCst, SeqCst).is_err() {
@@ -129,8 +129,8 @@ fn run(pager: &Pager) {
         if is_stopped || compressor.sleep(&copies.queue) {
             weigh_inside(pager);
             compressor.state.store(NONE, SeqCst);
-            // A thread that queued a block before it could load `NONE` from `state` relies on this
-            // thread to store the block.
+            // A thread that has loaded `RUNS` from `state` may queue a block without starting a
+            // compressor thread. So this thread checks the queue again after it has set `NONE`.
             fence(SeqCst);
             let goes_on = !is_stopped && !copies.queue.is_done();
             if !goes_on || compressor.state.compare_exchange(NONE, RUNS, SeqCst, SeqCst).is_err() {
@@ -146,7 +146,7 @@ fn weigh_inside(pager: &Pager) {
     pager.weigh_device();
 }
 
-/// Stores the block that has waited longest. Returns whether a block waited.
+/// Stores the oldest block of the queue. Returns false if the queue was empty.
 fn store_next(pager: &Pager, copies: &Copies) -> bool {
     let _inside = GATE.enter();
     let Some(taken) = copies.queue.take() else { return false };
@@ -164,13 +164,13 @@ fn store_next(pager: &Pager, copies: &Copies) -> bool {
     let own = put_back(pager, &taken, &data);
     count(&pager.compressor.returned, 1);
     drop((data, taken));
-    // The device may hold part of the block, even if storing failed.
+    // The device may hold some of the block's data, even if storing failed.
     publish_put_back(pager, own, HEAT_MAX, true);
     true
 }
 
-/// Takes back a block that waits to be stored. Returns whether the block was taken back; if
-/// not, the block has no owner or another owner. The caller is inside the gate.
+/// Takes a block out of the queue, and makes it resident. Returns false if the block is not queued.
+/// The caller is inside the gate.
 pub(crate) fn take_back(pager: &Pager, block: usize) -> bool {
     let Some(copies) = pager.compressor.made() else { return false };
     let Some(taken) = copies.queue.take_back(block) else { return false };
@@ -181,7 +181,7 @@ pub(crate) fn take_back(pager: &Pager, block: usize) -> bool {
     true
 }
 
-/// Fills a block from its copy, and counts the block. Returns the block.
+/// Fills a block from its copy, and counts the block as resident. Returns the owned block.
 fn put_back<'p>(pager: &'p Pager, taken: &Taken<'_>, data: &[u8]) -> OwnedRun<'p> {
     let mut own = own_queued(pager, taken.block);
     own.count(true);
@@ -192,7 +192,8 @@ fn put_back<'p>(pager: &'p Pager, taken: &Taken<'_>, data: &[u8]) -> OwnedRun<'p
     own
 }
 
-/// Makes a block that was taken back resident. Its data on the device, if any, become a copy.
+/// Publishes a block that `put_back` returned as resident. If the device holds data of the block,
+/// these data become a copy.
 fn publish_put_back(pager: &Pager, own: OwnedRun<'_>, heat: u32, is_stored: bool) {
     let has_copy = |word: WordValue| word.has_copy() || is_stored;
     if own.blocks().any(|block| has_copy(pager.words[block].load())) {
@@ -201,16 +202,16 @@ fn publish_put_back(pager: &Pager, own: OwnedRun<'_>, heat: u32, is_stored: bool
     own.publish(State::Resident, |_, word| word.with_heat(heat).with_copy(has_copy(word)));
 }
 
-/// Waits while another thread owns a block. If the block is queued for compression, takes the
-/// block back and makes it resident.
+/// Waits while another thread owns a block. If the block is queued, takes the block out of the
+/// queue and makes it resident.
 pub(crate) fn wait_for_block(pager: &Pager, block: usize, seen: WordValue) {
     let word = &pager.words[block];
     if take_back(pager, block) {
         return;
     }
     if pager.compressor.bytes() > 0 {
-        // The wait ends after a timeout, because the block may be queued in the meantime while
-        // no compressor thread exists.
+        // The owner may queue the block while no compressor thread exists. So this thread checks
+        // the queue again after a timeout.
         return word.wait_for(seen, HANDED_OVER);
     }
     GATE.wait_for_owner(|| word.load() != seen, || word.wait(seen));
@@ -232,7 +233,6 @@ mod tests {
     use std::time::Duration;
     use testkit::wait::until;
 
-    /// A system that refuses to start threads.
     #[derive(Debug)]
     struct Refuses;
 
@@ -250,8 +250,8 @@ mod tests {
         }
     }
 
-    /// Only the waiting thread itself can take the block back, because the compressor thread may
-    /// have ended.
+    /// A block may be queued while no compressor thread exists, so the thread that waits for the
+    /// block takes it out of the queue.
     #[test]
     fn what_is_handed_over_while_it_is_waited_for_is_taken_back() {
         let memory = Managed::map(2 << 20, 2 << 20).unwrap();

@@ -1,14 +1,14 @@
-//! Handler contexts: a stack and a buffer for each of several threads that fault at the same time.
+//! Handler contexts. A context is a stack and a buffer, used by one fault or call at a time.
 //!
 //! ```text
 //!   | PROT_NONE | stack: STACK_BYTES, used from its end down | buffer | PROT_NONE | stack ...
 //! ```
-//! Calls from outside of handlers use at most half of the contexts, because such calls wait for
-//! locks while they hold contexts. The other half is reserved for faults.
+//! Calls from outside of handlers hold at most half of the contexts, because such a call may wait
+//! for a lock while it holds a context. At least half of the contexts are left for faults.
 //!
 //! # Safety
-//! A [`HandlerContext`] is taken by clearing its bit of `free`, which is set again when the context
-//! is dropped. So only one thread at a time uses the context's stack and buffer.
+//! A thread takes a [`HandlerContext`] by clearing the context's bit in `free`. Dropping the
+//! context sets this bit. So only one thread at a time uses the context's stack and buffer.
 #![allow(unsafe_code)]
 
 use crate::gate::GATE;
@@ -18,27 +18,25 @@ use crate::sync::{AtomicU32, Ordering, wait, wait_for, wake};
 use page::Patience;
 use rustix::io::Errno;
 
-/// All contexts of a region.
 #[derive(Debug)]
 pub(crate) struct HandlerContexts {
     memory: Managed,
     buffer_bytes: usize,
     pub(crate) count: usize,
-    /// A bit for each context, set if the context is free.
+    /// A bit for each context, which is set while the context is free.
     free: AtomicU32,
     /// The number of contexts that calls from outside of handlers may still take.
     calls: AtomicU32,
 }
 
-/// The purpose for which a context is taken.
+/// The reason for taking a context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
     Fault,
-    /// A call from outside of handlers.
     Call,
 }
 
-/// A context that was taken. Dropping this value frees the context.
+/// A context that a thread has taken. Dropping this value frees the context.
 #[derive(Debug)]
 pub(crate) struct HandlerContext<'s> {
     contexts: &'s HandlerContexts,
@@ -47,8 +45,8 @@ pub(crate) struct HandlerContext<'s> {
 }
 
 impl HandlerContexts {
-    /// Creates `count` contexts with buffers of `buffer_bytes` bytes each, a multiple of the page
-    /// size.
+    /// Creates `count` contexts, each with a buffer of `buffer_bytes` bytes. `buffer_bytes` is a
+    /// multiple of the page size.
     pub(crate) fn new(count: usize, buffer_bytes: usize) -> Result<Self, Errno> {
         assert!((2..=CONTEXTS_MAX).contains(&count));
         let page = page::page_size();
@@ -62,14 +60,15 @@ impl HandlerContexts {
         Ok(HandlerContexts { memory, buffer_bytes, count, free, calls })
     }
 
-    /// Returns the number of bytes of all buffers and of the usually touched parts of the stacks.
+    /// Returns the number of bytes that all contexts usually use: buffers, and four pages of each
+    /// stack.
     pub(crate) fn bytes(&self) -> usize {
         self.count * (self.buffer_bytes + 4 * page::page_size())
     }
 
-    /// Takes a context. Waits for a context if none is free.
+    /// Takes a context. Waits while no context is free.
     pub(crate) fn take(&self, purpose: Purpose) -> HandlerContext<'_> {
-        // A call waits until it may take a context, and is counted.
+        // A call waits while other calls hold half of the contexts.
         let begin = |left: u32| left.checked_sub(1);
         while purpose == Purpose::Call
             && self.calls.fetch_update(Ordering::Acquire, Ordering::Relaxed, begin).is_err()
@@ -106,7 +105,7 @@ impl HandlerContext<'_> {
         unsafe { std::slice::from_raw_parts_mut(self.top(), self.contexts.buffer_bytes) }
     }
 
-    /// Returns the start of the context's buffer, where its stack ends.
+    /// Returns the address at which the context's stack ends and its buffer begins.
     fn top(&self) -> *mut u8 {
         let at = (self.nth + 1) * self.contexts.each() - self.contexts.buffer_bytes;
         // SAFETY: `at` lies in the mapping, which has `count` times `each()` bytes.
@@ -211,7 +210,6 @@ mod tests {
         assert!(contexts.take(Purpose::Fault).buffer().iter().all(|&byte| byte == 7));
     }
 
-    /// Faults get contexts, however many calls hold contexts or wait for one.
     #[test]
     fn calls_leave_half_of_the_seats_to_faults() {
         let contexts = HandlerContexts::new(5, 1 << 16).unwrap();

@@ -1,5 +1,5 @@
-//! Counts of the changes of a region's blocks, histograms of times, and maxima of the memory that
-//! the region holds. The counts show how much memory a working set lacks: see [`Window`].
+//! Counters of events of a region's blocks, histograms of times, and maxima of the memory that the
+//! region holds. From the counters, [`Window`] computes how much memory the working set lacks.
 
 use crate::policy::{BUCKETS, PREVENTED_SHARE, SLOW_SHARE, SLOW_WINDOWS, WATCHED_TIME};
 use crate::state::HEAT_MAX;
@@ -7,8 +7,8 @@ use rustix::time::{ClockId, clock_gettime};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// The number of different rounds that a block's word can encode: the word of an evicted block
-/// holds the round of the eviction instead of the heat.
+/// The number of different rounds that the word of an evicted block can encode. The word holds the
+/// round of the eviction in the bits of the heat.
 pub(crate) const DISTANCES: usize = HEAT_MAX as usize + 1;
 
 /// The counters of a region. [`Stats`] describes each counter.
@@ -20,7 +20,8 @@ pub(crate) struct Counters {
     pub(crate) ahead: AtomicU64,
     pub(crate) in_place: AtomicU64,
     pub(crate) refaults: AtomicU64,
-    /// Numbers of filled blocks, by the number of rounds of the clock between eviction and fill.
+    /// The number of filled blocks for each number of rounds between a block's eviction and its
+    /// fill.
     pub(crate) distances: [AtomicU64; DISTANCES],
     pub(crate) waits: AtomicU64,
     pub(crate) marked: AtomicU64,
@@ -33,8 +34,8 @@ pub(crate) struct Counters {
     pub(crate) times: Times,
 }
 
-/// The largest amount of data that the device stored. The upper half of the word holds the maximum
-/// in KiB after compression; the lower half holds the KiB before compression at the same moment.
+/// The largest amount of data that the device stored. The upper half of the word holds the KiB
+/// after compression. The lower half holds the KiB of these data before compression.
 #[derive(Debug, Default)]
 pub(crate) struct StoredMost(pub(crate) AtomicU64);
 
@@ -52,7 +53,7 @@ impl StoredMost {
 }
 
 impl Counters {
-    /// Sets all counters to zero in a child, because earlier events count for the parent.
+    /// In a child, zeroes the counters that statistics contain.
     pub(crate) fn begin_child(&self) {
         let Counters { first_touches, kept, filled, ahead, in_place, refaults, waits, .. } = self;
         let Counters {
@@ -65,20 +66,18 @@ impl Counters {
     }
 }
 
-/// Raises a maximum to `value` if `value` is larger. Usually `value` is not larger, and the cache
-/// line is only read.
+/// Raises a maximum to `value`. Usually `value` is not larger, and the cache line is only read.
 pub(crate) fn raise(most: &AtomicU64, value: u64) {
     if value > most.load(Relaxed) {
         most.fetch_max(value, Relaxed);
     }
 }
 
-/// Adds `more` to a counter.
 pub(crate) fn count(counter: &AtomicU64, more: usize) {
     counter.fetch_add(more as u64, Relaxed);
 }
 
-/// The maximum number of bytes held at the same time, and the maximum number of resident bytes.
+/// The maximum of the held bytes so far, and the maximum of the resident bytes so far.
 #[derive(Debug, Default)]
 pub(crate) struct Peak {
     pub(crate) held: AtomicU64,
@@ -98,10 +97,10 @@ impl Peak {
     }
 }
 
-/// The values of counters at the start of a window of time. The memory that a working set lacks is
-/// computed from the distances of the refaults in the window. A block that is filled after `n`
-/// other blocks were evicted would have stayed resident if the limit were larger by `n` blocks. `n`
-/// is measured in rounds of the clock (zm-S3), so the result is exact to a round.
+/// The values of counters at the start of a period of `WATCHED_TIME`. Suppose that `n` other blocks
+/// are evicted between a block's eviction and its fill. The block would have stayed resident under
+/// a limit that is larger by `n` blocks. `n` is measured in rounds of the clock, so the result is
+/// exact to a round.
 ///
 /// ```text
 ///   a window: | evicted, rounds, time in faults, distances of the filled blocks |
@@ -110,17 +109,18 @@ impl Peak {
 /// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Window {
-    /// The time when the window began, in milliseconds; 0 before the first window.
+    /// The start of the window in milliseconds, or 0 before the first window.
     pub(crate) began: u64,
     pub(crate) in_faults: Duration,
     pub(crate) evicted: u64,
     pub(crate) round: u32,
     pub(crate) distances: [u64; DISTANCES],
-    /// The number of consecutive slow windows before this one.
+    /// The number of consecutive slow windows directly before this window.
     pub(crate) slow: u32,
 }
 
-/// Returns the number of rounds within which nine in ten refaults happen, or 0 without refaults.
+/// Returns the number of rounds within which nine in ten filled blocks were filled after their
+/// eviction, or 0 if no block was filled.
 fn rounds_of_most(distances: &[u64; DISTANCES]) -> u64 {
     let wanted = distances.iter().sum::<u64>() * PREVENTED_SHARE.0 / PREVENTED_SHARE.1;
     let mut below = 0;
@@ -132,14 +132,15 @@ fn rounds_of_most(distances: &[u64; DISTANCES]) -> u64 {
 }
 
 impl Window {
-    /// Returns whether the window has ended at `now`, in milliseconds, or no window has begun.
+    /// Returns true if the window has ended at the time `now`, in milliseconds, or if no window has
+    /// begun.
     pub(crate) fn is_over(&self, now: u64) -> bool {
         self.began == 0 || now.saturating_sub(self.began) >= WATCHED_TIME
     }
 
-    /// Ends this window, and begins the next one. Returns the number of bytes by which the limit is
-    /// too small; a block has `size` bytes. Returns `None` unless this window is the last of
-    /// `SLOW_WINDOWS` consecutive slow windows.
+    /// Ends this window, and begins the window `next`. A block has `size` bytes. After
+    /// `SLOW_WINDOWS` consecutive slow windows, returns the number of bytes by which the limit is
+    /// too small; before, returns `None`.
     pub(crate) fn end(&mut self, next: Window, size: usize) -> Option<u64> {
         let took = next.began.saturating_sub(self.began);
         let in_faults = next.in_faults.saturating_sub(self.in_faults);
@@ -154,13 +155,13 @@ impl Window {
     }
 }
 
-/// Counts of times: bucket n counts the times below 2^n ns that no earlier bucket counts. The last
-/// word is the sum of the times, in ns.
+/// A histogram of times. Bucket n counts the times from 2^(n-1) ns to 2^n ns. The last word is the
+/// sum of all times in ns.
 #[derive(Debug)]
 pub(crate) struct Times([AtomicU64; BUCKETS + 1]);
 
-/// Returns the milliseconds of a monotonic clock, with the precision of a tick of the kernel.
-/// The clock does not read the time stamp counter.
+/// Returns the time of a monotonic clock in milliseconds, exact to a tick of the kernel. The clock
+/// does not read the time stamp counter.
 pub fn milliseconds() -> u64 {
     let now = clock_gettime(ClockId::MonotonicCoarse);
     now.tv_sec as u64 * 1000 + now.tv_nsec as u64 / 1_000_000
@@ -185,7 +186,7 @@ impl Times {
     }
 }
 
-/// The number of measured times in each bucket, and the sum of all times in ns.
+/// A histogram of measured times: the count of each bucket, and the sum of all times in ns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Histogram([u64; BUCKETS + 1]);
 
@@ -199,7 +200,7 @@ impl Histogram {
     /// The number of words that encode a histogram: the counts of the buckets, and the sum.
     pub const WORDS: usize = BUCKETS + 1;
 
-    /// Returns the histogram with these counts and this sum, which may be any numbers.
+    /// Returns the histogram that `words` encode. Any words are valid.
     pub fn of_words(words: &[u64; Self::WORDS]) -> Self {
         Histogram(*words)
     }
@@ -209,7 +210,7 @@ impl Histogram {
         self.0
     }
 
-    /// Returns a histogram of the times in both histograms.
+    /// Returns the histogram of all times in `self` and `other`.
     pub fn plus(&self, other: &Self) -> Self {
         Histogram(std::array::from_fn(|nth| self.0[nth].saturating_add(other.0[nth])))
     }
@@ -224,16 +225,15 @@ impl Histogram {
         Duration::from_nanos(self.0[BUCKETS])
     }
 
-    /// Returns the buckets. A bucket consists of its upper bound, which is twice the previous
-    /// bucket's bound, and the number of times below the bound that no earlier bucket counts. The
-    /// last bucket also counts all longer times.
+    /// Returns the upper bound and the count of each bucket. A bucket counts the times below its
+    /// bound that no earlier bucket counts. The last bucket also counts all longer times.
     pub fn buckets(&self) -> impl Iterator<Item = (Duration, u64)> {
         let bounds = (0..BUCKETS).map(|bucket| Duration::from_nanos(1 << bucket));
         bounds.zip(self.0)
     }
 
-    /// Returns an upper bound of the shortest `share` thousandths of all times. The result is the
-    /// bound of a bucket, so it is at most twice the exact time.
+    /// Returns a time that `share` thousandths of all times do not exceed. The result is the bound
+    /// of a bucket, at most twice the exact time.
     pub fn per_mille(&self, share: u64) -> Duration {
         let wanted = (u128::from(self.count()) * u128::from(share)).div_ceil(1000);
         let mut below = 0;

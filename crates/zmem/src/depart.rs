@@ -1,5 +1,5 @@
-//! Evicts blocks that no thread accessed while they were in probation: stores their data and drops
-//! their pages. All functions are called under the eviction lock.
+//! Stores the data of blocks that were not accessed in probation, and drops the blocks' pages. The
+//! caller of each function holds the eviction lock.
 
 use crate::backend::Data;
 use crate::compressor_thread;
@@ -13,8 +13,9 @@ use crate::stored::{self, Fate, Outcome};
 use std::cell::Cell;
 use std::ops::Range;
 
-/// Evicts a run of blocks in the state `Evicting`. If a compressor thread exists, it stores as
-/// many of the first blocks as the queue has room for. Returns the number of evicted blocks.
+/// Evicts a run of blocks in the state `Evicting`. The first blocks are queued for the compressor
+/// thread while the queue has room; this thread stores the other blocks. Returns the number of
+/// evicted blocks.
 pub(crate) fn evict_run(pager: &Pager, run: Range<usize>, buf: &mut [u8]) -> usize {
     let (start, middle) =
         (run.start, run.start + compressor_thread::waiting_room(pager, run.len()));
@@ -29,7 +30,7 @@ pub(crate) fn evict_run(pager: &Pager, run: Range<usize>, buf: &mut [u8]) -> usi
     gone
 }
 
-/// Stores `Evicting` blocks by `store`, and drops their pages. Returns the number of evicted
+/// Passes `Evicting` blocks to `store`, and drops their pages. Returns the number of evicted
 /// blocks.
 fn evict_part(
     pager: &Pager,
@@ -47,8 +48,8 @@ fn evict_part(
         [Fate::Kept; CLOCK_WINDOW]
     };
     let is_kept = |block: usize| outcome[block - run.start] == Fate::Kept;
-    // The device's data of blocks that stay resident are freed before this thread owns the blocks,
-    // because freeing may allocate and take long (zm-S4).
+    // For blocks that stay resident, data on the device are freed before this thread owns the
+    // blocks. Freeing may allocate and take long, and other threads wait for owned blocks (zm-S4).
     let undone = Cell::new(0u64);
     for_runs(run.clone(), usize::MAX, is_kept, |part| {
         if !stored::discard(pager, part.clone()) {
@@ -78,8 +79,8 @@ fn evict_part(
         });
         next = part.end;
     }
-    // A block that was accessed during the eviction is resident again, so its stored data are
-    // freed.
+    // Blocks that were accessed during the eviction are resident again. Their data on the device
+    // are freed.
     let stolen = |block: &usize| ended >> (block - run.start) & 1 == 0;
     run.clone().filter(stolen).for_each(|block| {
         if !stored::discard(pager, block..block + 1) {
@@ -90,8 +91,8 @@ fn evict_part(
     gone
 }
 
-/// Copies `Evicting` blocks. Returns the location of the data afterwards, and whether all data were
-/// copied.
+/// Copies `Evicting` blocks to `data`. Returns the location of the blocks' data after the copy, and
+/// whether all blocks were copied.
 fn copy(pager: &Pager, run: Range<usize>, data: &mut [u8]) -> (Data, bool) {
     let bytes = pager.bytes_of(run.clone());
     match pager.backend.read(&pager.memory, bytes.start, data) {
@@ -100,9 +101,9 @@ fn copy(pager: &Pager, run: Range<usize>, data: &mut [u8]) -> (Data, bool) {
     }
 }
 
-/// Makes `Evicting` blocks readable to all threads and copies them, if the kernel refuses to
-/// read protected memory. If a block was accessed in the meantime, its copy contains only
-/// zeros. Returns whether all blocks became readable.
+/// Makes `Evicting` blocks readable to all threads, and then copies the blocks. Used if the kernel
+/// refuses to read protected memory. For a block that was accessed before, `data` holds zeros.
+/// Returns whether all other blocks became readable.
 fn show_and_read(pager: &Pager, run: Range<usize>, data: &mut [u8]) -> bool {
     data.fill(0);
     let mut are_shown = true;
@@ -110,7 +111,7 @@ fn show_and_read(pager: &Pager, run: Range<usize>, data: &mut [u8]) -> bool {
         let (is_shown, Range { start, end }) = (own.show().is_ok(), own.blocks());
         own.release();
         if is_shown {
-            // The blocks stay readable: a fault only makes them writable as well, and
+            // The blocks stay readable during the copy. A fault only makes them writable, too, and
             // `dont_need` waits for the eviction lock.
             let to = pager.bytes_of(start - run.start..end - run.start);
             pages::read_open(&pager.memory, start * pager.sizes.block, &mut data[to]);
@@ -120,8 +121,8 @@ fn show_and_read(pager: &Pager, run: Range<usize>, data: &mut [u8]) -> bool {
     are_shown
 }
 
-/// Publishes the new states of owned blocks whose pages were dropped. `data` are their contents.
-/// Each block was stored, is all zeros, or is to be queued.
+/// Publishes or queues owned blocks whose pages were dropped, each as `fate` requires. `data` are
+/// the blocks' contents.
 pub(crate) fn publish_gone(
     pager: &Pager,
     mut own: OwnedRun<'_>,
@@ -147,8 +148,8 @@ pub(crate) fn publish_gone(
     count(&pager.counters.evicted, blocks.len() - waiting);
 }
 
-/// Makes blocks resident again if the kernel refused to drop their pages because the program
-/// locked the blocks in the meantime.
+/// Makes blocks resident again whose pages the kernel refused to drop, because the program has
+/// locked the blocks. `data` are the blocks' contents.
 pub(crate) fn stay_stored(
     pager: &Pager,
     own: OwnedRun<'_>,
@@ -164,8 +165,8 @@ pub(crate) fn stay_stored(
     });
 }
 
-/// Publishes owned, accessible blocks as resident, because the device refused them or
-/// compression did not make them smaller.
+/// Publishes accessible blocks as resident, because the device refused the blocks or the blocks did
+/// not compress.
 pub(crate) fn publish_kept(pager: &Pager, own: OwnedRun<'_>, has_copy: impl Fn(usize) -> bool) {
     if own.blocks().any(&has_copy) {
         stored::note_copies(pager, own.blocks());

@@ -1,18 +1,18 @@
-//! Descriptors of this crate that the program may close, because they are hidden from the program,
-//! and files in /proc about this process that are kept open.
+//! Descriptors of this crate, which are hidden from the program, and files of /proc that this crate
+//! keeps open.
 //!
-//! The program may close such a descriptor at any moment, and open another file under the same
-//! number. So a descriptor has a high number, which calls that open files don't return, and the
-//! file to which it refers is checked before use.
+//! At any moment the program may close a descriptor of this crate, and open another file under the
+//! same number. To make this unlikely, descriptors have high numbers, because the kernel gives new
+//! files the lowest free number. Before each use, the file of the descriptor is identified.
 //!
 //! ```text
 //!   63 .. 32             31 .. 20       19 .. 0
 //!   | name of the file | which opening | descriptor + 1 |     0: none
 //! ```
 //! # Safety
-//! Descriptors are borrowed by number. If the program closed a descriptor in the meantime, calls on
-//! it fail or affect another file, which a check afterwards detects. A descriptor is closed only if
-//! the last check showed that it still refers to this crate's file.
+//! Descriptors are borrowed by number. If the program closes a borrowed descriptor, a call on the
+//! number fails or affects another file. A check after the call detects this. A descriptor is
+//! closed only if the last check showed that it still refers to this crate's file.
 #![allow(unsafe_code)]
 
 use crate::policy::{LAST_NUMBERS, NUMBERS_MAX, OPENINGS_MAX};
@@ -26,13 +26,13 @@ use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 const NUMBER: u64 = (1 << 20) - 1;
-/// The lowest bit of the number of the opening, which distinguishes successive openings under the
-/// same descriptor number.
+/// The lowest bit of the number of an opening, which distinguishes files that were opened one after
+/// another under the same descriptor number.
 const OPENING: u64 = 1 << 20;
 
 static OPENINGS: AtomicU64 = AtomicU64::new(0);
 
-/// See the module documentation.
+/// A descriptor with the identity of its file, in the format above.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Descriptor(pub(crate) u64);
 
@@ -42,8 +42,8 @@ fn name(stat: &Stat) -> u32 {
     (both.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32
 }
 
-/// An open file. Dropping the value closes the file by a direct system call: the C library's
-/// `close`, which [`OwnedFd`] calls, is a cancellation point, and a fault handler can't be unwound.
+/// An open file. Dropping this value closes the file by a direct system call. The C library's
+/// `close`, which [`OwnedFd`] calls, may cancel the thread, but a fault handler can't be unwound.
 #[derive(Debug)]
 pub struct File(ManuallyDrop<OwnedFd>);
 
@@ -70,8 +70,8 @@ impl Drop for File {
 impl Descriptor {
     pub(crate) const NONE: Self = Descriptor(0);
 
-    /// Moves `file`, whose metadata are `stat`, to a descriptor with a high number, if one is free.
-    /// Returns the descriptor.
+    /// Moves `file` to a descriptor with a high number, if one is free, and returns the descriptor.
+    /// `stat` is the metadata of the file.
     pub(crate) fn raised(stat: Result<Stat, Errno>, file: File) -> Self {
         let name = stat.map_or(0, |stat| name(&stat));
         let opening = OPENINGS.fetch_add(OPENING, SeqCst) as u32;
@@ -94,7 +94,6 @@ impl Descriptor {
         (self.0 & NUMBER) as i32 - 1
     }
 
-    /// Borrows the descriptor, unless it is `NONE`.
     pub(crate) fn file(self) -> Option<BorrowedFd<'static>> {
         (self != Self::NONE).then(|| self.borrow())
     }
@@ -110,8 +109,8 @@ impl Descriptor {
         fstat(self.file()?).ok().filter(|stat| u64::from(name(stat)) == self.0 >> 32)
     }
 
-    /// Closes the descriptor if it still refers to this crate's file. The caller guarantees that no
-    /// thread uses the descriptor.
+    /// Closes the descriptor if it still refers to this crate's file. No thread uses the
+    /// descriptor.
     pub(crate) fn close(self) {
         if self.look().is_some() {
             // SAFETY: the descriptor referred to our file just before, and the caller guarantees
@@ -122,9 +121,10 @@ impl Descriptor {
     }
 }
 
-/// A file in /proc. It describes the process that opened it, so a child closes the inherited
-/// descriptor and opens the file again at once, because the kernel may refuse that later. The word
-/// that encodes the descriptor is in the page that the kernel wipes in each copy of the process.
+/// A file in /proc that describes the process by which it was opened. So a child closes the
+/// inherited descriptor and opens the file again. The child does this at once, because the kernel
+/// may refuse a later attempt. The word of the descriptor is in the page that the kernel wipes in
+/// each copy of the process.
 #[derive(Debug)]
 pub(crate) struct KeptFile {
     nth: usize,
@@ -134,8 +134,8 @@ pub(crate) struct KeptFile {
 
 pub(crate) static MEMORY: KeptFile =
     KeptFile { nth: 0, path: c"/proc/thread-self/mem", flags: OFlags::RDWR };
-/// The directory of threads. Its link count gives the number of threads of the process that opened
-/// it.
+/// The directory of the process's threads. The link count of this directory shows the number of
+/// threads.
 pub(crate) static TASKS: KeptFile =
     KeptFile { nth: 1, path: c"/proc/self/task", flags: OFlags::PATH };
 /// The file that contains the size of the process's memory.
@@ -143,12 +143,12 @@ pub(crate) static MEMORY_USED: KeptFile =
     KeptFile { nth: 2, path: c"/proc/self/statm", flags: OFlags::RDONLY };
 static KEPT: [&KeptFile; FILES] = [&MEMORY, &TASKS, &MEMORY_USED];
 
-/// For each file, the descriptor that was kept last. A child inherits these descriptors.
+/// For each file, the last kept descriptor. A child inherits these descriptors.
 static LEFT: [AtomicU64; FILES] = [const { AtomicU64::new(NONE) }; FILES];
 const NONE: u64 = Descriptor::NONE.0;
 
-/// Closes the descriptors that a child inherited, and opens the files again for the child. If the
-/// kernel refuses to open a file, the next use tries again.
+/// Closes the inherited descriptors, and opens the files again for the child. If the kernel refuses
+/// to open a file, the next use of the file tries again.
 pub(crate) fn begin_child() {
     for (file, left) in KEPT.iter().zip(&LEFT) {
         let left = Descriptor(left.swap(NONE, SeqCst));
@@ -169,8 +169,8 @@ impl KeptFile {
         Descriptor(self.word().load(SeqCst))
     }
 
-    /// Calls `work` with the descriptor. Opens the file if necessary. Calls `work` again if the
-    /// descriptor referred to another file in the meantime.
+    /// Calls `work` with the descriptor, after opening the file if necessary. Calls `work` again if
+    /// the descriptor referred to another file after the call.
     pub(crate) fn with<T>(
         &self,
         mut work: impl FnMut(BorrowedFd<'_>) -> Result<T, Errno>,
@@ -188,8 +188,7 @@ impl KeptFile {
                 kept.close();
             }
             match done {
-                // The descriptor refers to the same file, but other code opened it, and only for
-                // reading.
+                // The program has opened the same file under this number, but only for reading.
                 Err(Errno::BADF) => {
                     let _other = self.word().compare_exchange(kept.0, NONE, SeqCst, SeqCst);
                 }
@@ -202,17 +201,18 @@ impl KeptFile {
 
     fn open(&self) -> Result<Descriptor, Errno> {
         let file = File::from(open(self.path, self.flags | OFlags::CLOEXEC, Mode::empty())?);
-        // Other code may have closed the descriptor already. Therefore the file's identity is read
+        // The program may have closed the new descriptor already. So the file's identity is read
         // through the path.
         Ok(Descriptor::raised(stat(self.path), file))
     }
 
-    /// Keeps `opened` for the next calls in place of `seen`. Returns `None` if `opened` was closed
-    /// already. Otherwise returns the descriptor to use, and whether it must be closed after use.
+    /// Keeps the descriptor `opened` in place of `seen`. Returns `None` if the program has closed
+    /// `opened`. Otherwise returns the descriptor to use, and whether the caller must close it
+    /// after use.
     fn keep(&self, seen: Descriptor, opened: Descriptor) -> Option<(Descriptor, bool)> {
         opened.look()?;
-        // In other processes that share this memory, the number may refer to another file or to no
-        // file.
+        // Processes that share this memory may have other files under this number, so the
+        // descriptor is used only once.
         if shares_memory() {
             return Some((opened, true));
         }
@@ -224,8 +224,8 @@ impl KeptFile {
             opened.close();
             return Some((now, false));
         }
-        // The loop ensures that the last value stored in `left` is the last descriptor that was
-        // kept.
+        // If several threads keep descriptors, the loop ends when `left` holds the descriptor that
+        // is now kept.
         let left = &LEFT[self.nth];
         loop {
             let now = self.word().load(SeqCst);

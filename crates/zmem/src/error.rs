@@ -1,4 +1,4 @@
-//! Errors of regions, and failures that abort the process.
+//! Errors of calls on regions, and failures that abort the process.
 
 use crate::policy::MANY;
 use rustix::io::Errno;
@@ -9,7 +9,7 @@ use std::io::Write;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A region can't have this size.
+    /// A region of this size is not possible.
     #[error("a region can't have {bytes} bytes: {}", size_hint(*bytes, *block))]
     Size {
         /// The requested size in bytes.
@@ -20,37 +20,37 @@ pub enum Error {
     /// The limit is lower than the memory that an empty region and its reserve need.
     #[error("a limit of {limit} bytes is too low: {needed} is what these options need; raise it")]
     Limit {
-        /// The limit asked for.
+        /// The requested limit.
         limit: u64,
         /// The lowest possible limit.
         needed: u64,
     },
-    /// An arena can't have this backend.
+    /// Arenas do not support this backend.
     #[error("an arena can't have this backend; take one of signals")]
     Backend,
     /// The store's limit is lower than the memory that a single stored block needs.
     #[error("a store limit of {limit} bytes is too low: {needed} is the least that stores a block")]
     StoreLimit {
-        /// The limit asked for.
+        /// The requested limit.
         limit: u64,
         /// The lowest possible limit.
         needed: u64,
     },
-    /// Blocks can't have this order on this system.
+    /// Blocks of this order are not possible on this system.
     #[error(
         "blocks of order {order} ({} bytes) are not possible here; take an order from {min} to \
          {max} ({} to {} bytes)",
         bytes_of(*order), bytes_of(*min), bytes_of(*max)
     )]
     Order {
-        /// The order asked for.
+        /// The requested order.
         order: u32,
         /// The lowest possible order.
         min: u32,
         /// The highest possible order.
         max: u32,
     },
-    /// The process has the maximum number of regions.
+    /// The process already has the maximum number of regions.
     #[error("there are {max} regions already; drop one, or make one larger region")]
     Regions {
         /// The maximum number of regions of a process.
@@ -82,7 +82,7 @@ pub enum Error {
         /// The size of the region in bytes.
         bytes: usize,
     },
-    /// A block of the range is locked, or has the maximum number of locks.
+    /// A block of the range is locked, or already has the maximum number of locks.
     #[error("the block of bytes {at} to {end} is locked; end that lock first")]
     Locked {
         /// The first byte of the block.
@@ -135,8 +135,8 @@ fn size_hint(bytes: usize, block: usize) -> String {
         .into()
 }
 
-/// Returns the size of a block in bytes as text, or an expression if the size does not fit in 64
-/// bits.
+/// Returns the size in bytes of a block of this order as text. The text is an expression if the
+/// size does not fit in 64 bits.
 fn bytes_of(order: u32) -> String {
     match (zram::SLOT_BYTES as u64).checked_mul(1u64.checked_shl(order).unwrap_or(u64::MAX)) {
         Some(bytes) => bytes.to_string(),
@@ -144,7 +144,7 @@ fn bytes_of(order: u32) -> String {
     }
 }
 
-/// Returns advice on how to permit a userfaultfd.
+/// Returns the part of the message that explains how to permit a userfaultfd.
 fn remedy(errno: i32) -> &'static str {
     match errno {
         libc::ENOMEM => "allow more address space (ulimit -v), or end what takes memory",
@@ -158,14 +158,15 @@ fn reason(errno: i32) -> std::io::Error {
     std::io::Error::from_raw_os_error(errno)
 }
 
-/// Returns the error of the C library's last call on this thread.
+/// Returns the error of this thread's last call of the C library.
 pub(crate) fn last_error() -> Errno {
     let errno = std::io::Error::last_os_error().raw_os_error();
     errno.map_or(Errno::IO, Errno::from_raw_os_error)
 }
 
 impl Error {
-    /// Returns a function that creates an error about the refused resource `what`.
+    /// Returns a function that turns an error number into `Error::System` about the resource
+    /// `what`.
     pub(crate) fn system(what: &'static str) -> impl FnOnce(Errno) -> Self {
         move |errno| Error::System { what, errno: errno.raw_os_error() }
     }
@@ -178,7 +179,8 @@ impl Error {
 
 /// Writes the failure and its reason to standard error, and aborts the process.
 pub(crate) fn fatal(what: &str, why: &dyn Display) -> ! {
-    // The text is on the stack, because the failure may have interrupted the allocator.
+    // The message is composed on the stack, because the failed thread may have interrupted the
+    // allocator.
     let mut text = [0; 512];
     let mut rest = &mut text[..];
     let _cut = writeln!(rest, "zmem: {what}: {why}; the process can't go on without it");
@@ -187,8 +189,8 @@ pub(crate) fn fatal(what: &str, why: &dyn Display) -> ! {
     std::process::abort()
 }
 
-/// Reports an operation that the kernel refused, and aborts the process. Only the error number is
-/// written, because the C library's text would be allocated on the heap.
+/// Reports an operation that the kernel refused, and aborts the process. The message contains only
+/// the error number, because the C library would allocate the error's text on the heap.
 pub(crate) fn refused(what: &str, errno: Errno) -> ! {
     fatal(what, &format_args!("error {} of the system", errno.raw_os_error()))
 }

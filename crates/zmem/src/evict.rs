@@ -1,15 +1,13 @@
-//! Chooses the blocks to evict. A clock puts cold blocks in probation. Blocks
-//! not accessed in probation are stored on the device. All functions are called under the eviction
-//! lock.
+//! Chooses the blocks to evict. A clock puts cold blocks in probation. Blocks that are not accessed
+//! in probation are stored on the device. All functions run under the eviction lock.
 //!
 //! ```text
 //!   hand -> clock window: resident blocks without heat are closed -> queue of clock windows
 //!                  the oldest clock window -> blocks still closed are stored and dropped
 //! ```
 //!
-//! If only one thread is running, that thread first evicts the blocks in probation. Then it stores
-//! and drops the cold blocks of each clock window as soon as the hand reaches the clock window
-//! (zm-A4).
+//! A thread that is alone first evicts the blocks in probation. Then the thread evicts the cold
+//! blocks of each clock window that the hand reaches, without probation (zm-A4).
 
 use crate::clock::{Clock, Step};
 use crate::counters::count;
@@ -29,15 +27,15 @@ use std::sync::atomic::Ordering::Relaxed;
 /// The number of blocks to evict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Goal {
-    /// At least this number of blocks. Neighbours are evicted together, so the number may be
-    /// exceeded by blocks of the last clock window.
+    /// At least this number of blocks. All cold blocks of the last clock window are evicted, so the
+    /// eviction may exceed this number.
     AtLeast(usize),
     /// At most this number of blocks.
     Exactly(usize),
 }
 
-/// Evicts the number of blocks that `goal` requires, or fewer if no more can be evicted, and
-/// returns their number. `buf` has room for a batch.
+/// Evicts the number of blocks that `goal` requires, or fewer if no more blocks can be evicted.
+/// Returns the number of evicted blocks. `buf` has room for a batch.
 pub(crate) fn evict(
     pager: &Pager,
     clock: &mut Clock,
@@ -74,8 +72,7 @@ pub(crate) fn evict(
             if !is_done {
                 clock.push_back(window);
                 gone += more;
-                // If the device or the kernel refused these blocks, the other blocks of the clock
-                // window are tried next.
+                // If some blocks were refused, the other blocks of the clock window are tried next.
                 continue;
             }
             more
@@ -92,9 +89,9 @@ pub(crate) fn evict(
     gone
 }
 
-/// Returns whether the hand should put more blocks in probation before the blocks that are longest
-/// in probation are evicted. After a round without an eviction, those are evicted first. If the
-/// queue is empty, the hand proceeds until hot blocks have cooled.
+/// Returns whether the hand should put more blocks in probation. Otherwise the blocks that have
+/// been in probation longest are evicted next. After a round without an eviction, no more blocks
+/// are put in probation until the queue is empty.
 fn wants_marks(pager: &Pager, clock: &Clock, idle: usize) -> bool {
     let share = pager.limit.resident() / PROBATION_SHARE;
     let share =
@@ -103,8 +100,9 @@ fn wants_marks(pager: &Pager, clock: &Clock, idle: usize) -> bool {
     clock.is_empty() || (is_short && !clock.is_full())
 }
 
-/// Moves the hand past a clock window, and puts its cold blocks in probation. Returns the number of
-/// clock windows that the hand passed. A run of clock windows in closed chunks is passed at once.
+/// Moves the hand past a clock window, and puts the clock window's cold blocks in probation. The
+/// hand skips clock windows in closed chunks. Returns the number of clock windows that the hand
+/// passed.
 fn advance(
     pager: &Pager,
     clock: &mut Clock,
@@ -117,15 +115,16 @@ fn advance(
         if mark(pager, blocks.clone(), may_go) > 0 {
             clock.push(window);
         } else if pager.limit.has_many_tables() {
-            // Queued blocks of the clock window may have been stored since the last visit.
+            // The compressor thread may have stored blocks of this clock window since the last
+            // round.
             chunk::close_chunks(pager, blocks);
         }
     }
     step.passed
 }
 
-/// Moves the hand past a clock window. `idle` clock windows were passed since the last
-/// eviction.
+/// Moves the hand past a clock window. `idle` is the number of clock windows that the hand has
+/// passed since the last eviction.
 fn step(pager: &Pager, clock: &mut Clock, idle: usize) -> Step {
     let has_no_progress = idle > clock.windows;
     let step = clock.step(has_no_progress, |window| chunk::next_open_window(pager, window));
@@ -139,7 +138,7 @@ fn step(pager: &Pager, clock: &mut Clock, idle: usize) -> Step {
     step
 }
 
-/// Evicts the blocks of a range that are not pinned, including hot ones.
+/// Evicts all blocks of a range that are not pinned, hot blocks too.
 pub(crate) fn evict_range(pager: &Pager, blocks: Range<usize>, buf: &mut [u8]) {
     let _lock = pager.eviction_lock.lock();
     if evictable::keeps_all(&pager.limit) {
@@ -153,7 +152,8 @@ pub(crate) fn evict_range(pager: &Pager, blocks: Range<usize>, buf: &mut [u8]) {
     pager.weigh();
 }
 
-/// Puts all blocks for which `takes` returns true in probation. Returns their number.
+/// Puts each resident block for which `takes` returns true in probation. Returns the number of
+/// these blocks.
 fn mark(pager: &Pager, blocks: Range<usize>, takes: impl Fn(usize, WordValue) -> bool) -> usize {
     let mut marked = 0;
     let to = State::Probation;
@@ -162,9 +162,10 @@ fn mark(pager: &Pager, blocks: Range<usize>, takes: impl Fn(usize, WordValue) ->
     marked
 }
 
-/// Returns whether the hand may mark a block whose word is `seen`. A hot block is not marked,
-/// but its heat is reduced. Recent blocks are not marked if `spares` is `Recent`. A block that
-/// did not compress cools slowly if most blocks do not compress.
+/// Returns whether the hand may put a block, whose word is `seen`, in probation. A hot block stays
+/// resident and loses one unit of heat. If `spares` is `Recent`, the blocks that were filled last
+/// stay resident. If most blocks do not compress, a block that did not compress loses heat only in
+/// some rounds.
 fn may_be_marked(pager: &Pager, block: usize, seen: WordValue, spares: Spares) -> bool {
     if !seen.is_evictable() || (spares == Spares::Recent && pager.recent.has(block)) {
         return false;
@@ -180,8 +181,8 @@ fn may_be_marked(pager: &Pager, block: usize, seen: WordValue, spares: Spares) -
     true
 }
 
-/// Evicts up to `most` of the blocks in `blocks` that are in probation. Returns the number of
-/// evicted blocks, and whether no block in probation is left.
+/// Evicts blocks in probation among `blocks`, at most `most`. Returns the number of evicted blocks,
+/// and whether none of `blocks` is still in probation.
 fn evict_marked(pager: &Pager, blocks: Range<usize>, most: usize, buf: &mut [u8]) -> (usize, bool) {
     let (left, is_done) = (Cell::new(most), Cell::new(true));
     let begins = |block: usize| {

@@ -1,15 +1,16 @@
-//! Eviction while only one thread is running. The cold blocks of a clock window are evicted without
-//! being marked first, because no other thread can access them (zm-A4).
+//! Eviction by a thread that is alone. The cold blocks of a clock window are evicted without
+//! probation, because no other thread can access them during the eviction (zm-A4).
 //!
 //! ```text
 //!   clock window:   | cold | absent | cold | hot | cold | Busy | cold |
 //!   taken:      x              x            x             x       copied, stored or queued
 //!   dropped: |------------------|        |---|         |----|     a call for each span
 //! ```
-//! zm-A5: one call marks a whole span and drops its pages. Absent blocks in the span do not change,
-//! because only this thread could fill them. A `Busy` block ends the span, because the compressor
-//! thread may be putting it back. If this crate has other threads, each call that drops pages
-//! interrupts the processors on which these threads run.
+//! zm-A5: one call marks all blocks of a span and drops their pages. A span may contain absent
+//! blocks, because no other thread can fill them during the call. A `Busy` block ends the span,
+//! because the compressor thread may be filling the block again. One call is better than several,
+//! because each call that drops pages interrupts the processors on which other threads of this
+//! crate run.
 
 use crate::owned::{OwnedRun, OwnedSet, for_owned};
 use crate::pager::Pager;
@@ -20,13 +21,12 @@ use crate::{chunk, compressor_thread, depart};
 use std::cell::Cell;
 use std::ops::Range;
 
-/// The blocks of a clock window that are being evicted. Bits are numbered from the clock window's
-/// first block.
+/// The blocks of a clock window that are being evicted.
 struct Going<'p> {
     pager: &'p Pager,
     first: usize,
-    /// A bit for each block that was taken. `data` holds the contents of these blocks in the same
-    /// order.
+    /// A bit for each taken block, numbered from the block `first`. `data` holds the contents of
+    /// the taken blocks in this order.
     taken: u64,
     /// The taken blocks that are not published yet.
     owned: OwnedSet<'p>,
@@ -34,8 +34,8 @@ struct Going<'p> {
     data: &'p mut [u8],
 }
 
-/// Evicts up to `most` blocks of a clock window for which `may_go` returns true. Returns their
-/// number.
+/// Evicts blocks of a clock window for which `may_go` returns true, at most `most`. Returns the
+/// number of evicted blocks.
 pub(crate) fn evict_open(
     pager: &Pager,
     window: usize,
@@ -59,15 +59,15 @@ pub(crate) fn evict_open(
             room.get_or_insert_with(|| compressor_thread::waiting_room(pager, pager.batch()));
         *room -= going.copy_and_store(run, stopped, *room);
     });
-    // When memory is short, the hand passes many clock windows in which no block is taken.
+    // This check saves time, because in many clock windows no block is taken.
     let mut gone = 0;
     if going.taken != 0 {
         going.drop_spans(blocks.clone());
         gone = going.leave(blocks.clone());
         pager.compressor.ring();
     }
-    // The chunks are closed even if no block was evicted now, because blocks that the previous
-    // round queued may have been stored since.
+    // Chunks may be closed even if no block was evicted now, because blocks that were queued in the
+    // last round may have been stored since.
     if pager.limit.has_many_tables() {
         chunk::close_chunks(pager, blocks);
     }
@@ -79,15 +79,16 @@ impl<'p> Going<'p> {
         self.outcome[block - self.first]
     }
 
-    /// Returns the range of `data` that holds the contents of taken blocks.
+    /// Returns the range of `data` that holds the contents of the taken blocks `run`.
     fn place(&self, run: &Range<usize>) -> Range<usize> {
         let before = self.taken & ((1 << (run.start - self.first)) - 1);
         let at = before.count_ones() as usize;
         self.pager.bytes_of(at..at + run.len())
     }
 
-    /// Copies a run of taken blocks. Chooses the first `room` blocks to be queued, and stores the
-    /// other blocks. Returns the number of blocks that are to be queued or are zeros.
+    /// Copies a run of taken blocks to `data`. The first `room` blocks will be queued, or are
+    /// zeros. The other blocks are stored now. Returns the number of blocks that are not stored
+    /// now.
     fn copy_and_store(&mut self, own: OwnedRun<'p>, stopped: &WorldStopped, room: usize) -> usize {
         let (pager, run) = (self.pager, own.blocks());
         let place = self.place(&run);
@@ -107,7 +108,7 @@ impl<'p> Going<'p> {
         middle - run.start
     }
 
-    /// Marks the blocks that are to be evicted, and drops their pages.
+    /// Marks the blocks that were not kept, and drops their pages.
     fn drop_spans(&mut self, blocks: Range<usize>) {
         let pager = self.pager;
         let mut next = blocks.start;
@@ -121,20 +122,20 @@ impl<'p> Going<'p> {
             if let Some((start, last)) = start.zip(last)
                 && self.owned.drop_pages(start..last + 1).is_err()
             {
-                // The program has locked some of the blocks in the meantime.
+                // The program has locked some of the blocks, so the kernel does not drop their
+                // pages.
                 for block in start..=last {
                     let Some(own) = self.owned.take(block) else { continue };
                     let data = &self.data[self.place(&own.blocks())];
                     depart::stay_stored(pager, own, data, |block| self.fate(block));
                 }
             }
-            // The block at `end` ended the span.
+            // The block `end` ended the span, so the next span begins behind this block.
             next = end + 1;
         }
     }
 
-    /// Publishes the new states of all owned blocks, both evicted and kept. Returns the number of
-    /// evicted blocks.
+    /// Publishes the new states of all owned blocks. Returns the number of evicted blocks.
     fn leave(&mut self, blocks: Range<usize>) -> usize {
         let mut gone = 0;
         for block in blocks {

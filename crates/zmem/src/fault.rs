@@ -1,4 +1,4 @@
-//! Faults: fills blocks that a thread accessed or a call requests.
+//! Fills blocks, after a thread's fault or for a call.
 
 use crate::chunk_word::Chunk;
 use crate::counters::count;
@@ -13,19 +13,18 @@ use crate::{chunk, compressor_thread, room, stored};
 use std::ops::Range;
 use std::time::Instant;
 
-/// The result of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// The instruction can be retried successfully.
+    /// The block became resident, so the faulting instruction is repeated.
     Answered,
-    /// The block was already resident, because another thread filled it or the pager did not cause
-    /// the fault, or the pager does not manage the block. `closings` is the result of
-    /// `Pager::closings` before the block was examined. If the fault occurs more than `most` times
-    /// in a row, it is the program's own.
+    /// The block was already resident, or is not managed. Another thread may have filled the block,
+    /// so the instruction is repeated. If the instruction faults more than `most` times in a row,
+    /// the fault is the program's own. `closings` is the result of `Pager::closings` before the
+    /// fault was handled.
     Unchanged { closings: u32, most: u32 },
 }
 
-/// Handles a fault of `toucher` at `address`. `buf` is a context's buffer.
+/// Handles a fault of the thread `toucher` at `address`. `buf` is a context's buffer.
 pub(crate) fn handle(pager: &Pager, address: usize, toucher: Toucher, buf: &mut [u8]) -> Verdict {
     let began = Instant::now();
     let Some(offset) = pager.memory.offset_of(address) else {
@@ -49,10 +48,10 @@ pub(crate) fn handle(pager: &Pager, address: usize, toucher: Toucher, buf: &mut 
     Verdict::Answered
 }
 
-/// Returns which blocks a fault should fill. If the block is untouched and the held memory is far
-/// below the limit, returns a whole batch, because unwritten blocks use no memory, although they
-/// count as resident. If the fault continues the thread's last fault, returns twice as many blocks
-/// as that fault filled.
+/// Returns which blocks a fault should fill. If the block is untouched and little memory is held,
+/// the fault should open a whole batch, because unwritten blocks use no memory. If the fault
+/// continues the blocks of the thread's last fault, the fault should fill twice as many blocks as
+/// the last fault.
 pub(crate) fn wanted(pager: &Pager, toucher: Toucher, block: usize) -> Wanted {
     let is_new = pager.words[block].load().state() == State::Untouched;
     if is_new && pager.makes_room_itself() && evictable::has_room(&pager.limit) {
@@ -62,9 +61,9 @@ pub(crate) fn wanted(pager: &Pager, toucher: Toucher, block: usize) -> Wanted {
     Wanted { most: wanted.most.min(pager.batch()), ..wanted }
 }
 
-/// Fills a missing page of a resident block with zeros. The block was taken over from the program,
-/// and the page was never written (zm-U3). During the fill, ownership or a pin prevents other
-/// threads from closing the block.
+/// Fills a missing page of a resident block with zeros. The program never wrote this page before
+/// the region took over the memory (zm-U3). During the fill, this thread owns or pins the block, so
+/// no other thread closes the block.
 fn fill_hole(pager: &Pager, block: usize, offset: usize) {
     let page = page::page_size();
     let start = offset / page * page;
@@ -83,9 +82,9 @@ fn fill_hole(pager: &Pager, block: usize, offset: usize) {
     }
 }
 
-/// Makes a block resident, and also neighbours in the same state, as `wanted` specifies.
-/// Returns the blocks that became resident, or an empty range if the block was resident or is
-/// not managed.
+/// Makes a block resident. Neighbours in the same state also become resident, as `wanted`
+/// specifies. Returns the blocks that became resident, or an empty range if the block was resident
+/// or is not managed.
 pub(crate) fn bring(pager: &Pager, block: usize, wanted: Wanted, buf: &mut [u8]) -> Range<usize> {
     loop {
         let seen = pager.words[block].load();
@@ -122,13 +121,12 @@ pub(crate) fn bring(pager: &Pager, block: usize, wanted: Wanted, buf: &mut [u8])
     }
 }
 
-/// Takes ownership of an absent block if its word is still `seen`, and of neighbours in the
-/// same state and chunk, as `wanted` specifies. Returns the owned blocks. Their chunk is open.
+/// Takes ownership of an absent block if the block's word is still `seen`. Also takes neighbours in
+/// the same state and chunk, as `wanted` specifies. Returns the owned blocks, whose chunk is open.
 fn own(pager: &Pager, block: usize, seen: WordValue, wanted: Wanted) -> Option<OwnedRun<'_>> {
     chunk::open(pager, block, |seen| seen != Chunk::Vacant);
     let mut own = own_block(pager, block, seen)?;
-    // Another thread may have closed the chunk again, because all blocks of the chunk were
-    // absent.
+    // All blocks of the chunk were absent, so another thread may have closed the chunk again.
     if !chunk::is_open_around(pager, block) {
         own.release();
         return None;
@@ -141,8 +139,8 @@ fn own(pager: &Pager, block: usize, seen: WordValue, wanted: Wanted) -> Option<O
     Some(own)
 }
 
-/// Does the same as `own`, and counts the blocks as resident. The blocks are counted before
-/// they are owned, so that simultaneous faults do not exceed the limit together.
+/// Counts blocks as resident and then owns them, as `own` does. Because the blocks are counted
+/// first, simultaneous faults do not exceed the limit together.
 fn own_counted(
     pager: &Pager,
     block: usize,
@@ -156,8 +154,8 @@ fn own_counted(
     own
 }
 
-/// Opens a block whose pages still exist. Returns the opened block, or an empty range if its
-/// word is no longer `seen`.
+/// Opens a block in probation, or a block that is being stored. Returns the opened block, or an
+/// empty range if the block's word is no longer `seen`.
 fn keep(pager: &Pager, block: usize, seen: WordValue) -> Range<usize> {
     let Some(own) = own_block(pager, block, seen) else { return block..block };
     pager.expect("memory can't be opened again", own.reopen());
@@ -167,7 +165,7 @@ fn keep(pager: &Pager, block: usize, seen: WordValue) -> Range<usize> {
     block..block + 1
 }
 
-/// Makes untouched blocks resident with zeros. Returns the blocks.
+/// Makes untouched blocks resident, and returns them.
 fn first_touch(pager: &Pager, own: OwnedRun<'_>) -> Range<usize> {
     own.fill_zeros();
     let blocks = own.blocks();
@@ -176,8 +174,9 @@ fn first_touch(pager: &Pager, own: OwnedRun<'_>) -> Range<usize> {
     blocks
 }
 
-/// Fills evicted blocks from the device, either in place or through `buf`. `touched` is the
-/// block that a thread accessed. Returns the blocks.
+/// Fills evicted blocks from the device, and returns these blocks. A thread that is alone
+/// decompresses in place. Other threads decompress to `buf`. `touched` is the block that was
+/// accessed.
 fn fill(pager: &Pager, touched: usize, own: OwnedRun<'_>, buf: &mut [u8]) -> Range<usize> {
     let (blocks, bytes) = (own.blocks(), pager.bytes_of(own.blocks()));
     match pager.try_stop_world() {
@@ -208,14 +207,13 @@ fn fill(pager: &Pager, touched: usize, own: OwnedRun<'_>, buf: &mut [u8]) -> Ran
     blocks
 }
 
-/// Reads `data` from the device at the offset `at`. Aborts the process if the device fails.
+/// Reads `data` from the device's offset `at`. Aborts the process if the device fails.
 fn read_back(pager: &Pager, at: usize, data: &mut [u8]) {
     if let Err(error) = pager.device.read(at as u64, data) {
         fatal("a block can't be brought back", &error);
     }
 }
 
-/// Returns whether a block is managed.
 pub(crate) fn is_managed(pager: &Pager, block: usize) -> bool {
     let state = pager.words[block].load().state();
     match state {

@@ -1,9 +1,11 @@
-//! Forks of a process that has regions. Before a fork, blocks with marks of a userfaultfd are
-//! filled, because a child does not inherit these marks. In a child, the state of each region is
-//! adapted. All functions run while the gate is closed, so no other thread changes a block.
+//! Forks of a process that has regions. A child does not inherit the marks of a userfaultfd. So all
+//! blocks of a region with a userfaultfd are filled before the fork, if the child will have a copy
+//! of the region. In a child, the state of each region is adapted. All functions run while the gate
+//! is closed, so no other thread changes a block.
 //!
-//! Blocks are closed at a fork if copies of all of them would use too much memory. Parent and child
-//! share the pages, which count once until one of the two accesses them (zm-L16).
+//! Resident blocks are closed at a fork if separate copies in parent and child would use too much
+//! memory. Parent and child then share the blocks' pages. A shared page counts once until the
+//! parent or the child accesses the page's block (zm-L16).
 //!
 //! ```text
 //!   fork:    Resident -> closed -> Shared, in the parent and so in the child
@@ -29,17 +31,17 @@ use page::fork::{AtFork, Turn};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed, Ordering::SeqCst};
 
-/// Makes each fork close the gate and adapt the regions. The caller calls this before it creates
-/// the first device, because a fork must close the gate before it takes the locks of devices. A
-/// fork takes all other locks before it closes the gate, because a thread that holds another lock
-/// may access a region.
+/// Registers the functions that each fork calls. The functions must be registered before the first
+/// device is created, because a fork must close the gate before it takes the locks of devices. A
+/// fork takes all other locks before it closes the gate, because a thread that holds one of these
+/// locks may access a region.
 pub(crate) fn register() {
     static IS_REGISTERED: AtomicBool = AtomicBool::new(false);
     process::begin(put_right);
     page::fork::register_once(&IS_REGISTERED, Hook, Turn::Last);
 }
 
-/// Replaces state that a copy of a process must not share with the original.
+/// Replaces the state that a copy of a process must not share with the original process.
 fn put_right(by: CopyDetectedBy) {
     threads::begin_child();
     if by == CopyDetectedBy::Page {
@@ -51,9 +53,9 @@ fn put_right(by: CopyDetectedBy) {
 struct Hook;
 
 impl AtFork for Hook {
-    /// Fills all blocks of regions that have a userfaultfd and that a child inherits as copies. If
-    /// processes share the limit, closes resident blocks in parent and child if private copies of
-    /// these blocks would use too much memory.
+    /// If the child will have a copy of a region with a userfaultfd, fills all blocks of the
+    /// region. In an arena, closes the resident blocks if separate copies in parent and child would
+    /// use too much memory.
     fn prepare(&self) {
         GATE.close_for_fork();
         registry::for_each(|pager| {
@@ -65,7 +67,7 @@ impl AtFork for Hook {
         });
     }
 
-    /// Wakes the pager threads, so that they evict again the blocks that `prepare` filled.
+    /// Wakes pager threads, which evict blocks that `prepare` filled.
     fn in_parent(&self) {
         registry::for_each(|pager| {
             if pager.backend.is_whole_over_forks() && pager.limit.is_wanted(0) {
@@ -75,7 +77,7 @@ impl AtFork for Hook {
         GATE.open_after_fork();
     }
 
-    /// Determines which part of each region a child has, and adapts the state of the region.
+    /// Adapts the state of each region to the child.
     fn in_child(&self) {
         process::begin_child();
         registry::for_each(adapt_in_child);
@@ -84,25 +86,25 @@ impl AtFork for Hook {
 }
 
 fn adapt_in_child(pager: &Pager) {
-    // The result never becomes `Copy` again, because the child's children lack the same memory as
-    // the child.
+    // If `fork_result` differs from `Copy` in a process, it also differs in all children of the
+    // process.
     let was_managed = pager.backend.fork_result() == ForkResult::Copy;
     pager.backend.in_child(&pager.memory);
     if was_managed && pager.backend.fork_result() == ForkResult::Plain {
         keep_all(pager);
     }
-    // A child has no compressor thread. The blocks in its copy of the queue belong to the child.
+    // The child has no compressor thread, but keeps its copy of the queue.
     pager.compressor.state.store(NONE, SeqCst);
     evictable::begin_child(&pager.limit);
     pager.counters.begin_child();
     pager.stored_most.0.store(0, Relaxed);
     pager.weigh();
-    // `whole_at` is compared with the counter of evicted blocks, which was just reset.
-    // In a copy of the process, the thread that packed may be missing (zm-F3).
+    // `whole_at` depends on the counter of evicted blocks, which was just reset. The lock is only
+    // tried, because the child may lack the thread that holds it (zm-F3).
     if let Some(mut packing) = pager.packing.try_lock() {
         packing.whole_at = 0;
     }
-    // Blocks that could not be evicted before may be evictable now.
+    // Blocks that could not be evicted before the fork may be evictable now.
     pager.limit.set_no_progress(false);
 }
 
@@ -110,8 +112,8 @@ fn adapt_in_child(pager: &Pager) {
 fn bring_all_back(pager: &Pager) {
     let limit = pager.limit.get();
     let _none_is_too_low = pager.limit.set(None);
-    // As in a signal handler, this code must not use the heap, because another thread may hold
-    // the allocator's lock and wait for the gate (zm-H3).
+    // This code uses no heap, because another thread may hold the allocator's lock and wait at the
+    // gate (zm-H3).
     signals::set_in_handler(true);
     let mut context = pager.contexts.take(Purpose::Fault);
     for block in 0..pager.blocks() {
@@ -123,7 +125,7 @@ fn bring_all_back(pager: &Pager) {
     let _as_it_was = pager.limit.set(limit);
 }
 
-/// Makes all blocks permanently resident, in a child whose memory is no longer managed.
+/// Makes all blocks resident for good, in a child that does not manage the region.
 fn keep_all(pager: &Pager) {
     let untouched = |block: &usize| pager.words[*block].load().state() == State::Untouched;
     pager.limit.add((0..pager.blocks()).filter(untouched).count());
@@ -131,17 +133,17 @@ fn keep_all(pager: &Pager) {
     pager.words.iter().for_each(|word| word.keep());
 }
 
-/// Closes all resident blocks that are not pinned. The caller has closed the gate, so no other
-/// thread changes a block.
+/// Closes all resident blocks that are not pinned, in groups.
 fn share_all(pager: &Pager) {
-    // In a copy of the process, the thread that holds the lock may be missing.
+    // The lock is only tried, because this process may be a copy that lacks the thread that holds
+    // it.
     let Some(clock) = pager.eviction_lock.try_lock() else { return };
     let group = set_group(pager);
     let (mut window, mut groups) = (0, groups_max(pager));
     while window < clock.windows
         && let Some(open) = chunk::next_open_window(pager, window)
     {
-        // A chunk may contain several clock windows, or a clock window several chunks.
+        // A chunk may contain several clock windows, and a clock window may contain several chunks.
         let Range { start, end } = pager.blocks_of_window(open);
         let end = chunk::blocks_of(pager, start).end.max(end);
         window = end.div_ceil(CLOCK_WINDOW);
@@ -157,13 +159,14 @@ fn share_all(pager: &Pager) {
     }
 }
 
-/// Returns the maximum number of groups that may be separate mappings.
+/// Returns the maximum number of groups.
 fn groups_max(pager: &Pager) -> usize {
     (2 * pager.mappings.probation_max).max(1)
 }
 
-/// Computes and stores the number of blocks in a group. An access opens one group. The groups are
-/// so few that each may be a separate mapping, as is necessary if every second group is accessed.
+/// Computes and stores the number of blocks in a group. An access opens one group. If every second
+/// group is accessed, each group is a separate mapping, so `groups_max` bounds the number of
+/// groups.
 fn set_group(pager: &Pager) -> usize {
     let least = (SHARED_BYTES / pager.sizes.block).max(1);
     let most = pager.mappings.chunk_bytes / pager.sizes.block;

@@ -1,9 +1,9 @@
-//! The gate. A thread that changes states of blocks, or holds a lock of this crate, is inside the
-//! gate. A fork closes the gate: the fork waits until no thread is inside, and no thread can enter
-//! until the fork has ended (zm-F1).
+//! The gate. A thread is inside the gate while it changes states of blocks or holds a lock of this
+//! crate. To close the gate, a forking thread waits until no thread is inside. Until the fork has
+//! ended, no thread can enter (zm-F1).
 //!
-//! A thread has all signals blocked while it is inside (zm-H2), so it is not interrupted by a
-//! handler that enters the gate.
+//! A thread inside the gate has all signals blocked (zm-H2), so no handler on this thread enters
+//! the gate a second time.
 
 use crate::error::fatal;
 use crate::policy::{FORK_TIME, MISSING_OWNER_LOOKS};
@@ -19,16 +19,17 @@ const CLOSED: u32 = 1 << 31;
 
 #[derive(Debug)]
 pub(crate) struct Gate {
-    /// The number of threads inside, and the flag `CLOSED` while a fork is in progress or waits for
-    /// them.
+    /// The number of threads inside. The flag `CLOSED` is set while a fork is in progress or waits
+    /// for threads inside.
     word: AtomicU32,
-    /// Whether threads were inside when this process was copied. The copy lacks these threads.
+    /// Whether this process is a copy that lacks threads which were inside the gate.
     is_torn: AtomicBool,
-    /// The signals that the forking thread had blocked before the fork.
+    /// The signal mask of the forking thread before the fork.
     mask: Mutex<Option<SignalMask>>,
 }
 
-/// Proves that the thread is inside the gate. Dropping this value leaves the gate.
+/// Proof that this thread is inside the gate. When this value is dropped, the thread leaves the
+/// gate.
 #[derive(Debug)]
 pub(crate) struct Inside<'g>(&'g Gate);
 
@@ -45,8 +46,9 @@ pub(crate) fn inside<T>(work: impl FnOnce() -> T) -> T {
 }
 
 impl Gate {
-    /// Enters the gate. If a fork has closed the gate, waits until the fork has ended, or up to
-    /// `FORK_TIME` if the fork still waits for threads inside. The caller has blocked all signals.
+    /// Enters the gate. If the gate is closed, waits until the fork has ended. If the fork still
+    /// waits for threads inside after `FORK_TIME`, enters nevertheless. The caller has blocked all
+    /// signals.
     pub(crate) fn enter(&self) -> Inside<'_> {
         process::look();
         let mut seen = self.word.load(Relaxed);
@@ -73,8 +75,8 @@ impl Gate {
         self.word.load(Relaxed) & CLOSED != 0
     }
 
-    /// Prevents threads from entering, and waits until no thread is inside. Blocks all signals,
-    /// because a handler on this thread would wait forever to enter.
+    /// Closes the gate, and waits until no thread is inside. Blocks all signals, because a handler
+    /// on this thread would wait at the gate forever.
     pub(crate) fn close_for_fork(&self) {
         let mask = set_mask(SignalMask::ALL);
         process::look();
@@ -82,7 +84,7 @@ impl Gate {
         *self.mask.lock() = Some(mask);
     }
 
-    /// Lets threads enter again, and restores the signal mask of this thread.
+    /// Opens the gate, and restores the signal mask of this thread.
     pub(crate) fn open_after_fork(&self) {
         let mask = self.mask.lock().take();
         self.open();
@@ -99,20 +101,19 @@ impl Gate {
         }
     }
 
-    /// Sets the number of threads inside to 0, in a copy for which no fork handler was called. No
-    /// thread of the copy has entered yet, and the threads that were inside do not exist in the
-    /// copy.
+    /// Sets the number of threads inside to 0, in a copy of the process for which no fork handler
+    /// ran. The copy lacks the threads that were inside, and no other thread has entered yet.
     pub(crate) fn begin_copy(&self) {
         let seen = self.word.swap(0, AcqRel);
         if seen & CLOSED != 0 {
-            // The fork held all locks, and no thread of this copy will release them.
+            // Another thread's fork held all locks, and this copy has no thread that releases them.
             fatal("memory can't be used", &"this process was copied amid a fork");
         }
         self.is_torn.fetch_or(seen != 0, AcqRel);
     }
 
-    /// Returns whether threads were inside when this copy of the process was created. The blocks
-    /// that these threads owned stay `Busy`.
+    /// Returns whether this process is a copy that lacks threads which were inside. Blocks that
+    /// these threads owned stay `Busy`.
     pub(crate) fn is_torn(&self) -> bool {
         self.is_torn.load(Acquire)
     }
@@ -127,8 +128,8 @@ impl Gate {
         wake(&self.word);
     }
 
-    /// Waits while another thread owns a block, or changes a chunk. Aborts the process if this
-    /// process is a copy that lacks the other thread (zm-F3).
+    /// Waits while another thread owns a block or changes a chunk. Aborts the process if it is a
+    /// copy that lacks the other thread (zm-F3).
     pub(crate) fn wait_for_owner(&self, has_ended: impl Fn() -> bool, wait: impl FnOnce()) {
         if !self.is_torn() {
             return wait();
@@ -145,7 +146,7 @@ impl Gate {
 
 impl Drop for Inside<'_> {
     fn drop(&mut self) {
-        // The last thread that leaves wakes a fork that waits.
+        // The last thread that leaves a closed gate wakes the forking thread.
         if self.0.word.fetch_sub(1, Release) == CLOSED + 1 {
             wake(&self.0.word);
         }
@@ -158,8 +159,7 @@ mod tests {
     use std::thread;
     use testkit::wait::until;
 
-    /// A thread inside may wait for a lock of the program that is held by a thread that waits to
-    /// enter.
+    /// While a fork waits for a thread inside, another thread can enter after `FORK_TIME`.
     #[test]
     fn a_fork_that_waits_keeps_no_one_out_for_ever() {
         static GATE: Gate = Gate {

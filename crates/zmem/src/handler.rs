@@ -1,9 +1,9 @@
-//! The signal handler. It passes faults on absent memory to the pager, and other signals to the
-//! previous handler.
+//! The handler of SIGSEGV and SIGBUS. The handler passes faults on absent memory to the pager, and
+//! other signals to the next handler.
 //!
 //! # Safety
-//! The kernel calls the handler with a frame that belongs to this thread until the handler returns.
-//! The handler uses no heap, and takes no lock that the interrupted code can hold (zm-H1 to zm-H4).
+//! The kernel's signal frame belongs to this thread until the handler returns. The handler uses no
+//! heap, and takes no lock that the interrupted code can hold (zm-H1 to zm-H4).
 #![allow(unsafe_code)]
 
 use crate::backend::ForkResult;
@@ -21,21 +21,21 @@ use std::ffi::c_void;
 use std::sync::atomic::Ordering::SeqCst;
 
 thread_local! {
-    /// The last fault of this thread on a resident block, and how often it occurred in a row. The
-    /// fault is identified by its address, the address of its instruction, and the number of times
-    /// that the pager had closed blocks near the address.
+    /// This thread's last fault on a resident or unmanaged block, and the number of consecutive
+    /// occurrences of this fault. A fault is identified by its address, the address of its
+    /// instruction, and `closings` of `Verdict::Unchanged`.
     static LAST: Cell<((usize, usize, u32), u32)> = const { Cell::new(((0, 0, 0), 0)) };
 }
 
-/// Whether the handlers of SIGSEGV and SIGBUS are installed. A thread takes the lock only inside
-/// the gate, so that no fork copies the lock in the locked state.
+/// Whether the handlers of SIGSEGV and SIGBUS are installed. A thread locks this value only inside
+/// the gate, so a child never inherits it locked.
 static ARE_INSTALLED: Mutex<[bool; 2]> = Mutex::new([false; 2]);
 
-/// Installs the handler for `signal`, SIGSEGV or SIGBUS, if it is not installed. Keeps the previous
-/// action as the next handler.
+/// Installs the handler of `signal`, SIGSEGV or SIGBUS, if it is not installed yet. The previous
+/// handler becomes the next handler.
 pub(crate) fn install(signal: i32) {
     forks::register();
-    // The memory is allocated and freed outside of the gate (zm-H3).
+    // The box is allocated and freed outside of the gate (zm-H3).
     let mut next = Some(Box::new(default_action()));
     inside(|| {
         let mut are_installed = ARE_INSTALLED.lock();
@@ -56,9 +56,9 @@ pub(crate) fn install(signal: i32) {
     });
 }
 
-/// Sets the handler for each SIGSEGV that does not concern a region, and returns the previous
-/// handler. A program that installs a handler after it has created its first region calls this
-/// function instead of `sigaction`.
+/// Sets the next handler, which gets each SIGSEGV that does not concern a region. Returns the
+/// replaced handler. After the first region was created, a program calls this function instead of
+/// `sigaction`.
 ///
 /// # Safety
 /// As with `sigaction`, the handler may be called on any thread, at any instruction.
@@ -67,7 +67,8 @@ pub unsafe fn set_next_handler(action: &libc::sigaction) -> libc::sigaction {
     next_handler::replace(libc::SIGSEGV, *action)
 }
 
-/// Does the same as [`set_next_handler`] for SIGBUS, which some regions with a userfaultfd use.
+/// Sets the next handler of SIGBUS, as [`set_next_handler`] does for SIGSEGV. Some regions with a
+/// userfaultfd use SIGBUS.
 ///
 /// # Safety
 /// As with `sigaction`, the handler may be called on any thread, at any instruction.
@@ -76,7 +77,7 @@ pub unsafe fn set_next_bus_handler(action: &libc::sigaction) -> libc::sigaction 
     next_handler::replace(libc::SIGBUS, *action)
 }
 
-/// The signal handler. It preserves `errno`, because the interrupted code may be about to read it.
+/// The signal handler. `errno` is preserved, because the interrupted code may be about to read it.
 extern "C" fn entry(signal: i32, info: *mut libc::siginfo_t, context: *mut c_void) {
     // SAFETY: the kernel passes pointers to values that belong to this thread until the handler
     // returns, and calls `entry` with all signals blocked, as `next_handler::call` requires.
@@ -97,14 +98,15 @@ fn keep_errno<T>(work: impl FnOnce() -> T) -> T {
     }
 }
 
-/// Handles a fault in a program that installed its own handler of SIGSEGV instead of the handler of
-/// this crate. If the fault is on absent memory of an arena, makes that memory resident. Returns
-/// whether the instruction must be retried.
+/// Handles a fault for a program that has its own handler of SIGSEGV, as a program with arenas has.
+/// If the fault is on absent memory of an arena, makes that memory resident. Returns whether the
+/// handler must return, so that the instruction is repeated.
 ///
 /// # Safety
 /// The kernel has passed `info` and `context` to a handler of `signal` on this thread. During the
 /// handler, all signals whose handlers access managed memory are blocked. The handler's stack has
-/// 128 KiB of room, and no handler that interrupts this handler overwrites that stack.
+/// 128 KiB of room. A handler that interrupts this handler does not overwrite the frames on this
+/// stack.
 pub unsafe fn answer_fault(
     signal: i32,
     info: *const libc::siginfo_t,
@@ -114,17 +116,19 @@ pub unsafe fn answer_fault(
     keep_errno(|| unsafe { answer(signal, &*info, &*context, Stack::This) })
 }
 
-/// The stack on which a fault is handled.
+/// The stack on which this crate handles a fault.
 enum Stack {
-    /// The handler's own stack, which has enough room as the caller guarantees.
+    /// The stack on which the handler was called. The caller guarantees that this stack has enough
+    /// room.
     This,
-    /// A context's stack, because the handler's own stack belongs to the program and may be small.
+    /// A context's stack, because the stack on which the handler was called may be small.
     HandlerContext,
 }
 
-/// Handles a fault if it concerns a region. Returns whether the instruction must be retried.
+/// Handles a fault if its address is in a region. Returns whether the faulting instruction must be
+/// repeated.
 fn answer(signal: i32, info: &libc::siginfo_t, context: &libc::ucontext_t, stack: Stack) -> bool {
-    // Such a signal was sent by a process, or reports damaged memory.
+    // The signal was sent by a process, or reports damaged memory.
     if info.si_code <= 0 || (signal == libc::SIGBUS && info.si_code != libc::BUS_ADRERR) {
         return false;
     }
@@ -157,7 +161,7 @@ fn answer(signal: i32, info: &libc::siginfo_t, context: &libc::ucontext_t, stack
         Some(None) => return false,
         Some(Some(Verdict::Answered)) => return true,
         Some(Some(Verdict::Unchanged { closings, most })) => (closings, most),
-        // The region of the address may have ended in the meantime.
+        // A region that contained the address may have ended after the access.
         None => match registry::ENDED.load(SeqCst) {
             0 => return false,
             ended => (ended, UNMANAGED_FAULTS_MAX),

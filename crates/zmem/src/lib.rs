@@ -11,7 +11,7 @@
 //! The rules for a block's states (zm-S1 ...), handlers (zm-H1 ...), the limit and forks are in
 //! `docs/design/pager.md`.
 
-// Only these modules have loom models. `policy` defines a threshold for one of the models.
+// Loom builds contain only the modules with loom models, and the modules that these need.
 #[cfg_attr(loom, allow(dead_code))]
 mod chunk_word;
 #[cfg_attr(loom, allow(dead_code))]
@@ -24,7 +24,7 @@ mod safepoint;
 mod state;
 mod sync;
 
-/// All other modules. Their files are in the directory of this file.
+/// The modules that loom builds omit.
 #[cfg(not(loom))]
 #[path = "."]
 mod all {
@@ -86,7 +86,7 @@ mod all {
     pub use stats::Stats;
     pub use threads::SAFEPOINT;
     pub use uses::Use;
-    // Types of other crates to which `Options`, `Stats` and `Error` refer.
+    // Types of other crates that `Options`, `Stats` and `Error` contain.
     pub use zram::{
         Codec, CodecError, Dictionary, Error as DeviceError, OrderStat, Params, by_name, codecs,
     };

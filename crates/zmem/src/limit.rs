@@ -1,4 +1,4 @@
-//! The limit of the memory that a region holds, and the reserve for faults.
+//! The limit of the memory that a region holds, and the reserve below the limit.
 //!
 //! ```text
 //!   held = resident blocks * their bytes + tables + other
@@ -8,8 +8,9 @@
 //!   0 ----------- enough --- wanted -- full -- limit
 //!                 |  reserve |    reserve     |
 //! ```
-//! Eviction begins above "wanted", and ends at "enough". Above "full", faults wait for eviction. If
-//! processes share the limit, these levels apply to the sum over all of them (`SharedLimit`).
+//! Eviction begins above "wanted", and ends at "enough". Above "full", faults wait for evictions.
+//! If processes share the limit, these levels apply to the memory of all processes together
+//! (`SharedLimit`).
 
 pub(crate) mod evictable;
 mod no_progress;
@@ -23,14 +24,14 @@ pub use shared_limit::{Relatives, SharedLimit, Sum, Usage};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
-/// See the module documentation.
+/// The limit of a region, and the bytes that count towards it.
 #[derive(Debug)]
 pub(crate) struct Limit {
     /// The limit in bytes, or `u64::MAX` if there is no limit.
     limit: AtomicU64,
     /// The bytes that an empty region needs.
     least: AtomicU64,
-    /// The largest number of bytes that simultaneous faults may fill.
+    /// The maximum number of bytes that simultaneous faults can fill.
     at_once: u64,
     own: u64,
     block: usize,
@@ -38,9 +39,9 @@ pub(crate) struct Limit {
     other: AtomicU64,
     tables: AtomicU64,
     pub(crate) peak: Peak,
-    /// Whether the last attempt could evict no blocks, and the time of the next attempt.
+    /// Whether the last eviction was unsuccessful, and the time of the next attempt.
     pub(crate) no_progress: NoProgress,
-    /// The other processes, if several processes share the limit.
+    /// The other processes that share the limit, if any.
     pub(crate) shared: Option<Arc<dyn SharedLimit>>,
 }
 
@@ -61,14 +62,14 @@ impl Limit {
         }
     }
 
-    /// Makes this limit the limit of several processes.
+    /// Makes several processes share this limit.
     pub(crate) fn share(&mut self, shared: Arc<dyn SharedLimit>) {
         self.shared = Some(shared);
         evictable::publish(self);
     }
 
-    /// Sets the bytes that the device uses in an empty region (`device`), and the bytes that it
-    /// needs with all its streams (`device_least`). Checks that the limit allows both.
+    /// Sets the bytes that the device of an empty region uses now (`device`), and with all its
+    /// streams (`device_least`). Checks that the limit is sufficient.
     ///
     /// # Errors
     /// The errors of [`set`](Self::set).
@@ -81,7 +82,8 @@ impl Limit {
     /// Sets or removes the limit.
     ///
     /// # Errors
-    /// [`Error::Limit`] if the limit is lower than an empty region and its reserve need.
+    /// [`Error::Limit`] if the limit is lower than the memory that an empty region and its reserve
+    /// need.
     pub(crate) fn set(&self, limit: Option<u64>) -> Result<(), Error> {
         if let Some(limit) = limit {
             let needed = self.needed();
@@ -93,11 +95,12 @@ impl Limit {
         Ok(())
     }
 
-    /// Returns the lowest possible limit: the bytes of an empty region and four times the reserve.
+    /// Returns the lowest possible limit: the bytes of an empty region plus four times the reserve.
     fn needed(&self) -> u64 {
         let least = self.least.load(Relaxed);
         let with_reserve = |limit| least + 4 * self.reserve_of(limit);
-        // The four reserves grow by at most a quarter of the limit's growth, so the loop converges.
+        // If the limit grows by n bytes, four times the reserve grows by at most n / 4 bytes. So
+        // the loop ends.
         let mut limit = least;
         while with_reserve(limit) > limit {
             limit = with_reserve(limit);
@@ -107,8 +110,9 @@ impl Limit {
 
     /// Returns the reserve of a limit, in bytes.
     fn reserve_of(&self, limit: u64) -> u64 {
-        // Simultaneous faults may fill as many bytes as the buffers of all contexts hold, but
-        // seldom do. In a small region, these buffers are most of the memory.
+        // `at_once` is the size of all contexts' buffers, which is large compared with a small
+        // limit. Simultaneous faults seldom fill `at_once` bytes, so a share of the limit bounds
+        // this number.
         let at_once = self.at_once.min(limit / 16).min(AT_ONCE_MAX);
         (limit / RESERVE_SHARE).max(GROWTH_BYTES.min(limit / 32)).max(at_once)
     }
@@ -125,7 +129,7 @@ impl Limit {
         (self.resident() * self.block) as u64
     }
 
-    /// Returns the number of bytes held in addition to resident blocks.
+    /// Returns the held bytes except those of resident blocks.
     fn beside_resident(&self) -> u64 {
         self.tables.load(Relaxed) + self.other.load(Relaxed)
     }
@@ -134,9 +138,9 @@ impl Limit {
         self.resident_bytes() + self.beside_resident()
     }
 
-    /// Counts blocks that are about to become resident, and returns their number: `wanted`, or
-    /// fewer (at least one) if there is no room for `wanted` but blocks can be evicted. Concurrent
-    /// callers see each other's claims.
+    /// Counts blocks that are about to become resident, and returns the number of counted blocks.
+    /// The number is `wanted`, or less (but at least one) if there is too little room. Each caller
+    /// sees the claims of concurrent callers.
     pub(crate) fn claim(&self, wanted: usize) -> usize {
         let mut blocks = wanted;
         let claim = |seen| {
@@ -150,7 +154,7 @@ impl Limit {
         blocks
     }
 
-    /// Subtracts the claimed blocks that were not used.
+    /// Subtracts the claimed blocks that did not become resident.
     pub(crate) fn settle(&self, claimed: usize, used: usize) {
         self.sub(claimed - used);
         self.note_peak();
@@ -173,19 +177,17 @@ impl Limit {
         evictable::publish(self);
     }
 
-    /// Counts the words and page tables of a chunk.
     pub(crate) fn add_tables(&self, bytes: usize) {
         self.tables.fetch_add(bytes as u64, Relaxed);
         self.note_peak();
     }
 
-    /// Subtracts page tables that were freed.
     pub(crate) fn sub_tables(&self, bytes: usize) {
         self.tables.fetch_sub(bytes as u64, Relaxed);
     }
 
-    /// Returns whether chunks should be closed because tables use much memory. Closing takes about
-    /// 20 us per 2 MiB, and the next access to the chunk takes as long.
+    /// Returns whether chunks should be closed because their tables use much memory. Closing a
+    /// chunk of 2 MiB takes about 20 us, and makes the next access to the chunk 20 us slower.
     pub(crate) fn has_many_tables(&self) -> bool {
         self.get().is_none_or(|limit| self.tables.load(Relaxed) > limit / TABLES_SHARE)
     }
@@ -195,8 +197,8 @@ impl Limit {
         self.note_peak();
     }
 
-    /// Returns whether `more` further resident blocks would exceed the limit minus `halves` halves
-    /// of the reserve, and this process holds more than its floor.
+    /// Returns whether `more` further resident blocks would leave less than `halves` halves of the
+    /// reserve free. Returns false if this process holds no more than its floor.
     fn has_passed(&self, more: usize, halves: u64) -> bool {
         self.get().is_some_and(|limit| {
             let mark = limit.saturating_sub(self.reserve_of(limit) * halves / 2);
@@ -204,41 +206,40 @@ impl Limit {
         })
     }
 
-    /// Returns whether eviction should begin if `more` blocks become resident.
+    /// Returns whether eviction should begin before `more` blocks become resident.
     pub(crate) fn is_wanted(&self, more: usize) -> bool {
         self.has_passed(more, 2)
     }
 
-    /// Returns whether the limit is exceeded.
     pub(crate) fn is_passed(&self) -> bool {
         self.get().is_some_and(|limit| evictable::is_above(self, 0, limit))
     }
 
     /// Returns whether faults must wait before `more` blocks become resident. Half of the reserve
-    /// remains, because the device's size is known with a delay.
+    /// stays free, because growth of the device is measured with a delay.
     pub(crate) fn is_full(&self, more: usize) -> bool {
         self.has_passed(more, 1)
     }
 
-    /// Returns whether the held bytes exceed the level at which eviction ends.
+    /// Returns whether an eviction that has begun should continue.
     pub(crate) fn is_above_enough(&self) -> bool {
         self.has_passed(0, 4)
     }
 
-    /// Records whether no block could be evicted.
+    /// Records whether the last eviction could evict no block.
     pub(crate) fn set_no_progress(&self, has_no_progress: bool) {
         let resident = if has_no_progress { self.resident() } else { usize::MAX };
         self.no_progress.resident.store(resident, Relaxed);
     }
 
-    /// Returns whether no block could be evicted by the last attempt, and few blocks have become
-    /// resident since then.
+    /// Returns whether the last eviction could evict no block, and few blocks have become resident
+    /// since then.
     pub(crate) fn has_no_progress(&self) -> bool {
         self.no_progress.is_known_for(self.resident(), self.block)
     }
 
-    /// Returns whether an eviction is worthwhile: the last attempt evicted blocks, more blocks are
-    /// resident, or the pause has ended.
+    /// Returns whether an eviction may succeed: the last eviction evicted blocks, or many blocks
+    /// have become resident since then, or the pause has ended.
     pub(crate) fn may_try(&self) -> bool {
         !self.has_no_progress() || self.no_progress.left().is_zero()
     }

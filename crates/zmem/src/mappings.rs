@@ -1,5 +1,5 @@
-//! The share of the process's mappings that a region may use (zm-M1), and probes, which find out
-//! which operations on memory the kernel permits to this process.
+//! The number of mappings that a region may use (zm-M1), and probes, which find out which memory
+//! operations the kernel permits to this process.
 
 use crate::Error;
 use crate::descriptor::File;
@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering::Relaxed};
 /// The number of mappings that all regions have reserved.
 static RESERVED: AtomicUsize = AtomicUsize::new(0);
 
-/// A share of the process's mappings, reserved until this value is dropped.
+/// Mappings of the process that are reserved for a region until this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Mappings {
     count: usize,
@@ -28,8 +28,8 @@ pub(crate) struct Mappings {
 }
 
 impl Mappings {
-    /// Reserves the mappings that a region of `bytes` bytes may use, and `others` further mappings.
-    /// `reserved` counts the reserved mappings of all regions, which must not exceed `max`.
+    /// Reserves the mappings that a region of `bytes` bytes may need, and `others` further
+    /// mappings. `reserved` counts the reserved mappings of all regions, at most `max`.
     fn reserve(
         reserved: &AtomicUsize,
         max: usize,
@@ -39,7 +39,7 @@ impl Mappings {
     ) -> Result<Self, Error> {
         let mut share = None;
         let reserve = |before: usize| {
-            // No region reserves more than half of the mappings that are left.
+            // A region reserves at most half of the mappings that other regions have left.
             let next = Self::within(max.saturating_sub(before) / 2, bytes, blocks, others);
             std::mem::forget(std::mem::replace(&mut share, next));
             Some(before + share.as_ref()?.count)
@@ -57,8 +57,8 @@ impl Mappings {
         let others = bytes.div_ceil(chunk_bytes) + others + 2;
         let most = (blocks / PROBATION_SHARE).max(PROBATION_MIN).min(blocks).min(PROBATION_MAX);
         let probation_max = (room.checked_sub(others)? / 2).min(most);
-        // The value is created only if the condition holds, because dropping a `Mappings` subtracts
-        // its count from the reserved mappings.
+        // No `Mappings` is created if the condition is false, because `Mappings::drop` would
+        // subtract `count` from `RESERVED`.
         (probation_max >= PROBATION_MIN.min(blocks)).then(|| Mappings {
             count: others + 2 * probation_max,
             chunk_bytes,
@@ -73,13 +73,12 @@ impl Drop for Mappings {
     }
 }
 
-/// Checks that memory can be managed.
+/// Checks that all of the memory is private, anonymous, readable and writable.
 ///
 /// # Errors
-/// [`Error::Memory`] if part of the memory is not private, not anonymous, or not readable and
-/// writable.
+/// [`Error::Memory`] with the first address of other memory.
 pub(crate) fn check_plain(addresses: &Range<usize>) -> Result<(), Error> {
-    // If the kernel does not provide the file, the memory can't be checked.
+    // Without this file the memory can't be checked, and is accepted.
     let maps = std::fs::read_to_string("/proc/self/maps");
     maps.map_or(Ok(()), |maps| check_plain_of(&maps, addresses))
 }
@@ -113,10 +112,9 @@ fn check_plain_of(maps: &str, addresses: &Range<usize>) -> Result<(), Error> {
     if next >= addresses.end { Ok(()) } else { Err(not_mapped) }
 }
 
-/// Returns the block sizes of a region of `bytes` bytes, and the mappings that it may use. `marked`
-/// takes a number of blocks, and returns the number of mappings that their marks may need. If each
-/// block may need a mapping and the kernel permits fewer mappings, one mark covers several blocks
-/// of the device (zm-M2).
+/// Returns the block sizes of a region of `bytes` bytes, and the mappings that the region may use.
+/// `marked(n)` is the number of mappings that the marks of `n` blocks may need. If the kernel
+/// permits fewer mappings, blocks become larger than blocks of the device (zm-M2).
 pub(crate) fn fit(
     mut sizes: BlockSizes,
     bytes: usize,
@@ -137,7 +135,7 @@ pub(crate) fn fit(
     }
 }
 
-/// Maps a page on which operations can be tried.
+/// Maps a page on which operations can be tested.
 fn page_of_own() -> Result<Managed, Errno> {
     Managed::map(page::page_size(), page::page_size())
 }
@@ -146,28 +144,26 @@ pub(crate) fn has_guards() -> bool {
     page_of_own().is_ok_and(|probe| guard(&probe, 0..probe.bytes()).is_ok())
 }
 
-/// Returns an error if /proc/self/mem can't be opened, or does not ignore the protection of memory.
-/// The kernel can be configured so that this file respects the protection.
+/// Returns an error if this process can't use /proc/self/mem to read and write protected memory.
 pub(crate) fn writes_below_protection() -> Result<(), Errno> {
     let probe = page_of_own()?;
-    // The calls run inside the gate, so that a child knows the descriptor that they open and keep.
+    // These calls may open and keep a descriptor. The calls run inside the gate, so that no other
+    // thread forks during a call.
     inside(|| {
         pages::write(&probe, 0, &[1])?;
         pages::read(&probe, 0, &mut [0])
     })
 }
 
-/// Returns whether the kernel frees page tables of this memory together with the pages that they
-/// map (Linux 6.14, on some architectures). The kernel has no interface to query this, so the first
-/// call tests it with memory mapped for the test. Most processes never call this function. The
-/// first call may occur within a fault.
+/// Returns whether the kernel frees page tables of this memory together with their pages (Linux
+/// 6.14, on some architectures). The first call tests this on new memory, because the kernel does
+/// not report it. The first call may happen during a fault.
 pub(crate) fn frees_tables(memory: &Managed) -> bool {
-    /// The result: 0 if the kernel does not free page tables, 1 if it does, negative if this was
-    /// not tried yet.
+    /// 1 if the kernel frees page tables, 0 if not, and negative before the test.
     static FREES: AtomicI32 = AtomicI32::new(-1);
     if FREES.load(Relaxed) < 0 {
-        // Concurrent callers all try, because they must not wait for a thread that a child of fork
-        // may lack.
+        // Concurrent callers each run the test. If they waited for one thread, a child that lacks
+        // this thread would wait forever.
         FREES.store(i32::from(try_to_free_tables() == Some(true)), Relaxed);
     }
     FREES.load(Relaxed) == 1 && memory.addresses().start.is_multiple_of(table_reach())
@@ -193,21 +189,20 @@ fn try_to_free_tables() -> Option<bool> {
     Some(before.saturating_sub(taken()?) << 10 > TABLES * page / 2)
 }
 
-/// Returns an error if the kernel does not permit a closed region to be opened entirely, because
-/// open memory counts as data. With this check, the refusal occurs when the region is created, not
-/// when it is accessed.
+/// Opens and closes all blocks of a region. Open memory counts as data, so the kernel may refuse
+/// the call. Without this check, an access would fail later.
 pub(crate) fn may_be_data(memory: &Managed) -> Result<(), Errno> {
     let all = 0..memory.addresses().len();
     memory.open(all.clone())?;
     memory.close(all)
 }
 
-/// Returns the address of the first page that can't be evicted, because the page is locked, or is a
-/// huge page that can't be split.
+/// Returns the address of the first page that can't be evicted: a locked page, or a huge page that
+/// can't be split.
 pub(crate) fn first_that_stays(memory: &Managed) -> Option<usize> {
     let stays = |range: &Range<usize>| cool(memory, range.clone()).is_err();
     let (page, mut range) = (page::page_size(), 0..memory.bytes());
-    // Linux before 5.4 lacks MADV_COLD, so the result is unknown.
+    // Before Linux 5.4 there is no MADV_COLD, so such pages are not found.
     if !stays(&range) || page_of_own().is_ok_and(|probe| cool(&probe, 0..page).is_err()) {
         return None;
     }

@@ -1,9 +1,9 @@
-//! Maps managed memory, and changes its protection and its pages.
+//! Maps managed memory, and changes the protection and the pages of this memory.
 //!
 //! # Safety
-//! The program reads and writes [`Managed`] memory. Functions in this module change its protection,
-//! and add and remove pages with their data. Only a block's owner calls these functions (zm-S1), in
-//! an order in which any access to the block finds its data or faults (zm-S2).
+//! The program reads and writes [`Managed`] memory, while functions of this module change its
+//! protection and its pages. Only a block's owner calls these functions (zm-S1). The owner's calls
+//! are ordered so that any access to the block finds the block's data or faults (zm-S2).
 #![allow(unsafe_code)]
 
 pub(crate) mod pages;
@@ -18,16 +18,16 @@ use std::ops::{Deref, Range};
 use std::ptr::NonNull;
 use windows::Windows;
 
-/// Returns the bytes that one page table maps. A page table is a page of 8-byte entries.
+/// Returns the number of bytes that one page table maps. A page table is a page of 8-byte entries.
 pub(crate) fn table_reach() -> usize {
     page::page_size() * (page::page_size() / 8)
 }
 
-/// Managed memory. Ranges consist of offsets, and begin and end at page boundaries.
+/// Managed memory. A range consists of offsets, and begins and ends at page boundaries.
 #[derive(Debug)]
 pub(crate) struct Managed {
     windows: Windows,
-    /// Whether this crate mapped the memory, and unmaps it.
+    /// Whether the memory was mapped by this crate, which therefore unmaps it.
     pub(crate) is_ours: bool,
 }
 
@@ -46,7 +46,7 @@ impl Deref for Managed {
 }
 
 impl Managed {
-    /// Maps PROT_NONE memory at a multiple of `align`.
+    /// Maps `bytes` bytes of PROT_NONE memory at an address that is a multiple of `align`.
     pub(crate) fn map(bytes: usize, align: usize) -> Result<Self, Errno> {
         let all = bytes.checked_add(align).ok_or(Errno::NOMEM)?;
         let first = map(all, ProtFlags::empty())?;
@@ -63,8 +63,9 @@ impl Managed {
         Ok(Managed::new(start, bytes, true))
     }
 
-    /// Maps open memory of the same size as a region, in which contents of blocks are prepared or
-    /// kept at the blocks' offsets. Its alignment gives each chunk page tables of its own.
+    /// Maps readable and writable memory beside a region of `bytes` bytes, in which contents of
+    /// blocks are prepared or kept, at the blocks' offsets. Because of the alignment, each chunk
+    /// has page tables of its own.
     pub(crate) fn map_beside(bytes: usize) -> Result<Self, Errno> {
         let beside = Managed::map(bytes, table_reach())?;
         beside.open(0..bytes)?;
@@ -89,17 +90,17 @@ impl Managed {
         managed
     }
 
-    /// Adds room for further windows: `room` bytes for all of them together.
+    /// Adds `room` bytes of room for all further windows together.
     pub(crate) fn with_room(mut self, room: usize) -> Self {
         self.windows.bytes += room;
         self
     }
 
-    /// Takes over memory of the program, which is readable and writable.
+    /// Takes over readable and writable memory of the program.
     ///
     /// # Safety
     /// The memory is private and anonymous. During the lifetime of the result, the program does not
-    /// unmap it or change its protection.
+    /// unmap the memory or change its protection.
     pub(crate) unsafe fn of_program(start: NonNull<u8>, bytes: usize) -> Self {
         Managed::new(start, bytes, false)
     }
@@ -110,23 +111,23 @@ impl Managed {
         unsafe { mprotect(start, bytes, flags) }
     }
 
-    /// Makes the range PROT_NONE, so that every access to it faults.
+    /// Makes the range PROT_NONE, so that every access faults.
     pub(crate) fn close(&self, range: Range<usize>) -> Result<(), Errno> {
         self.protect(range, MprotectFlags::empty())
     }
 
-    /// Makes the range read-only, so that every write to it faults.
+    /// Makes the range read-only, so that every write faults.
     pub(crate) fn protect_writes(&self, range: Range<usize>) -> Result<(), Errno> {
         self.protect(range, MprotectFlags::READ)
     }
 
-    /// Makes the range readable and writable, and also executable if its window is executable.
+    /// Makes the range readable and writable. In an executable window, the range also becomes
+    /// executable.
     pub(crate) fn open(&self, range: Range<usize>) -> Result<(), Errno> {
         let flags = self.open_flags(&range);
         self.protect(range, flags)
     }
 
-    /// Calls `madvise`.
     ///
     /// # Safety
     /// `advice` changes no data, or the caller owns the blocks in the range, and their data are
@@ -137,22 +138,22 @@ impl Managed {
         if unsafe { libc::madvise(start, bytes, advice) } == 0 { Ok(()) } else { Err(last_error()) }
     }
 
-    /// Releases the pages of a range. If the range is readable, it reads as zeros afterwards.
+    /// Releases the pages of a range, so that the range reads as zeros when it is readable.
     pub(crate) fn drop_pages(&self, range: Range<usize>) -> Result<(), Errno> {
         // SAFETY: the caller owns the blocks. Their data are stored elsewhere, or the program does
         // not need them any more.
         unsafe { self.advise(range, libc::MADV_DONTNEED) }
     }
 
-    /// Excludes a range of the memory from huge pages, which would be split when single blocks are
-    /// evicted. A kernel without huge pages refuses the call, which is harmless.
+    /// Excludes a range from huge pages, which the kernel would have to split when it drops single
+    /// blocks. A kernel without huge pages refuses the call, which is harmless.
     pub(crate) fn keep_pages_small(&self, range: Range<usize>) {
         // SAFETY: the advice changes no data.
         let _refused = unsafe { self.advise(range, libc::MADV_NOHUGEPAGE) };
     }
 
-    /// Unlocks a range that the program locked, so that its pages can be evicted. If the process
-    /// avoids optional system calls, returns an error without a call.
+    /// Unlocks a range that the program locked, so that the kernel can drop the range's pages. If
+    /// the process avoids optional system calls, returns an error without a call.
     pub(crate) fn unlock(&self, range: Range<usize>) -> Result<(), Errno> {
         if page::is_confined() {
             return Err(Errno::PERM);
@@ -162,14 +163,13 @@ impl Managed {
         unsafe { munlock(start, bytes) }
     }
 
-    /// In a child that lacks this memory, maps the range of the memory as PROT_NONE, so that no
-    /// other mapping is created in this range.
+    /// Called in a child that lacks this memory. Maps PROT_NONE memory at the same addresses, so
+    /// that no other mapping is created there.
     pub(crate) fn keep_place(&self) -> Result<(), Errno> {
         Managed::map_at(self.addresses().start, self.addresses().len()).map(std::mem::forget)
     }
 
-    /// Maps a range of an arena again, as PROT_NONE, and replaces the existing mappings in the
-    /// range.
+    /// Replaces the mappings in a range of an arena by PROT_NONE memory.
     pub(crate) fn map_anew(&self, range: Range<usize>) -> Result<(), Errno> {
         let (start, bytes) = self.place(&range);
         // SAFETY: the range is within this memory. The caller owns its blocks, and the program no
@@ -179,9 +179,9 @@ impl Managed {
         Ok(())
     }
 
-    /// Adds a PROT_NONE window, and replaces the existing mappings in its range. If
-    /// `is_executable`, the blocks of the window are executable while they are open. Only one
-    /// thread at a time adds windows.
+    /// Adds a PROT_NONE window, which replaces the existing mappings in its range. If
+    /// `is_executable` is true, open blocks of the window are executable. Only one thread at a time
+    /// adds windows.
     ///
     /// # Errors
     /// `Errno::NOSPC` if the window is larger than the room.
@@ -204,14 +204,15 @@ impl Managed {
         Ok(())
     }
 
-    /// Prepares a range that was just mapped. After `mlockall(MCL_FUTURE)`, the range is locked.
+    /// Unlocks a range that was just mapped, because the kernel locks it after
+    /// `mlockall(MCL_FUTURE)`. Excludes the range from huge pages.
     fn settle(&self, range: Range<usize>) {
         let _refused = self.unlock(range.clone());
         self.keep_pages_small(range);
     }
 }
 
-/// Maps PROT_NONE memory, and replaces the existing mappings in the range.
+/// Maps PROT_NONE memory in place of the existing mappings.
 ///
 /// # Safety
 /// The mappings in the range belong to the caller, and no code uses them.

@@ -1,9 +1,10 @@
-//! The program's own handlers of SIGSEGV and SIGBUS. This module calls them for every signal that
-//! does not concern a region, as if this crate had no handler.
+//! The next handlers of SIGSEGV and SIGBUS, which belong to the program. The next handler gets each
+//! signal that does not concern a region.
 //!
 //! # Safety
-//! A kept action is never freed, because a handler may be reading it. The functions called in this
-//! module are handlers that the program passed to `sigaction` or to [`replace`].
+//! A kept action is never freed, because a thread may be reading it in a signal handler. The
+//! functions that this module calls are handlers that the program passed to `sigaction` or to
+//! [`replace`].
 #![allow(unsafe_code)]
 
 use crate::contexts::call_on;
@@ -14,24 +15,24 @@ use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering::AcqRel, Ordering::Acquire, Ordering::Release};
 
 static NEXT: [AtomicPtr<Action>; 2] = [const { AtomicPtr::new(null_mut()) }; 2];
-/// The default action replaces a handler that has SA_RESETHAND when that handler is called.
+/// The next action after a handler with SA_RESETHAND was called.
 static DEFAULT: Action = default_action();
 
-/// The maximum number of bytes below its stack pointer that a function may use.
+/// The number of bytes below the stack pointer that a function may use.
 const RED_ZONE: usize = 128;
 
 fn next_of(signal: i32) -> &'static AtomicPtr<Action> {
     &NEXT[usize::from(signal == libc::SIGBUS)]
 }
 
-/// Keeps the previous action of a signal, in the memory `next`, before this crate's handler is
-/// installed.
+/// Keeps `action` as the next action of `signal`, in the memory `next`. Called before this crate's
+/// handler is installed.
 pub(crate) fn keep(signal: i32, action: Action, mut next: Box<Action>) {
     *next = action;
     next_of(signal).store(Box::leak(next), Release);
 }
 
-/// Replaces the next action of `signal`, and returns the previous action.
+/// Replaces the next action of `signal`, and returns the replaced action.
 pub(crate) fn replace(signal: i32, action: Action) -> Action {
     let next = Box::leak(Box::new(action));
     // SAFETY: `keep` has stored an action at `next_of(signal)`, and no action is ever freed.
@@ -40,7 +41,7 @@ pub(crate) fn replace(signal: i32, action: Action) -> Action {
 
 struct Call {
     function: usize,
-    /// Whether the call leaves the alternate stack, on which frames are still in use.
+    /// Whether the handler is called on another stack while the alternate stack still holds frames.
     leaves_stack: bool,
     mask: SignalMask,
     signal: i32,
@@ -55,9 +56,9 @@ extern "C" fn run(call: *mut Call) {
     unsafe {
         let Call { function, leaves_stack, mask, signal, info, context } = *call;
         if leaves_stack {
-            // Disables the alternate stack, because the handler of another signal would start at
-            // the end of that stack again and overwrite the frames on it. The kernel restores the
-            // alternate stack when this crate's handler returns.
+            // While the alternate stack is enabled, the handler of another signal would begin at
+            // the end of this stack, and overwrite the frames there. The kernel enables the
+            // alternate stack again when this crate's handler returns.
             let mut none: libc::stack_t = zeroed();
             none.ss_flags = libc::SS_DISABLE;
             libc::sigaltstack(&none, null_mut());
@@ -69,7 +70,8 @@ extern "C" fn run(call: *mut Call) {
     }
 }
 
-/// Returns true if this handler runs on the alternate stack, but the interrupted code did not.
+/// Returns whether this handler runs on the alternate stack and the interrupted code ran on another
+/// stack.
 fn has_left_stack(context: &libc::ucontext_t) -> bool {
     let start = context.uc_stack.ss_sp.addr();
     let alternate = start..start + context.uc_stack.ss_size;
@@ -77,7 +79,7 @@ fn has_left_stack(context: &libc::ucontext_t) -> bool {
     alternate.contains(&(&raw const here).addr()) && !alternate.contains(&interrupted(context).1)
 }
 
-/// Calls the next handler, as the kernel would have called it.
+/// Calls the next handler as the kernel would call it without this crate.
 ///
 /// # Safety
 /// The kernel passed `info` and `context` to this crate's handler, which runs with all signals
@@ -90,11 +92,11 @@ pub(crate) unsafe fn call(signal: i32, info: *mut libc::siginfo_t, context: *mut
     let is_sent = code <= 0;
     match next.sa_sigaction {
         libc::SIG_IGN if is_sent => {}
-        // The kernel does not ignore a fault, even with SIG_IGN.
+        // Even with SIG_IGN, a fault ends the process.
         libc::SIG_DFL | libc::SIG_IGN => {
-            // SAFETY: the default action runs no code of the program. The default action ends the
-            // process when this handler returns, because the instruction faults again, or the
-            // signal was sent again.
+            // SAFETY: the default action runs no code of the program. When this handler returns,
+            // the instruction faults again, or the signal that was sent again arrives. Then the
+            // default action ends the process.
             unsafe {
                 set_action(signal, &default_action());
                 if is_sent {

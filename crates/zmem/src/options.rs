@@ -1,4 +1,4 @@
-//! Options of a region, and the device that they describe, on which evicted blocks are stored.
+//! The options of a region, and the creation of the region's device.
 
 use crate::Error;
 use crate::signals::in_handler;
@@ -9,10 +9,10 @@ use zram::{Compaction, Config, Device, ORDER_MAX, SLOT_BYTES, Supply};
 /// The unit of compression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BlockOrder {
-    /// Blocks of 4096 << order bytes, which are evicted and filled as a whole.
+    /// Blocks of 4096 << order bytes, each of which is evicted and filled as a whole.
     Fixed(u32),
-    /// Blocks of one page. Neighbours that are evicted together are compressed as blocks of up to
-    /// 4096 << order bytes.
+    /// Blocks of one page. Neighbours that are evicted together are compressed together, up to 4096
+    /// << order bytes at once.
     Adaptive(u32),
 }
 
@@ -20,52 +20,53 @@ pub enum BlockOrder {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BackendKind {
-    /// The permitted backend that performs best in measurements.
+    /// The backend that was fastest in measurements, among those that the system permits.
     #[default]
     Best,
-    /// Signals, which need no privilege, with marks in page tables if the kernel supports such
-    /// marks.
+    /// Signals, which need no privilege. Marks are in page tables, if the kernel supports guards.
     Signal,
-    /// Signals, with a mapping for each run of marked blocks, as is necessary before Linux 6.13.
+    /// Signals, with a mapping for each run of marked blocks. Kernels before Linux 6.13 have no
+    /// other marks.
     SignalMappings,
-    /// Signals, with a mapping for each run of blocks. Each block is moved to its address by
-    /// `mremap`, which works even if the process may not open /proc/self/mem. Needs Linux 5.7.
+    /// Signals, with a mapping for each run of blocks. Blocks are filled by `mremap`, so the
+    /// process need not open /proc/self/mem. Needs Linux 5.7.
     SignalRemap,
-    /// A userfaultfd. If the kernel permits the userfaultfd to report faults of system calls (with
-    /// CAP_SYS_PTRACE, by `/dev/userfaultfd`, or by `vm.unprivileged_userfaultfd`), threads handle
-    /// the faults, and system calls may access absent memory. Otherwise the backend is
-    /// `UserfaultfdSigbus`. The program must not close the descriptor of the userfaultfd.
+    /// A userfaultfd, whose faults are handled by threads of this crate. System calls may access
+    /// absent memory. The kernel must permit the userfaultfd to report faults of system calls, by
+    /// CAP_SYS_PTRACE, `/dev/userfaultfd`, or `vm.unprivileged_userfaultfd`. Otherwise, the backend
+    /// is `UserfaultfdSigbus`. The program must not close the descriptor of the userfaultfd.
     Userfaultfd,
-    /// A userfaultfd that reports faults to the faulting thread by SIGBUS. System calls on absent
-    /// memory fail.
+    /// A userfaultfd that raises SIGBUS in the faulting thread. System calls on absent memory fail.
     UserfaultfdSigbus,
-    /// Like `Userfaultfd`, but protects pages even if the kernel could move them (for tests).
+    /// For tests: like `Userfaultfd`, but write-protects pages even if the kernel can move pages.
     #[doc(hidden)]
     UserfaultfdProtected,
-    /// Like `UserfaultfdSigbus`, but protects pages even if the kernel could move them (for tests).
+    /// For tests: like `UserfaultfdSigbus`, but write-protects pages even if the kernel can move
+    /// pages.
     #[doc(hidden)]
     UserfaultfdSigbusProtected,
 }
 
 impl BackendKind {
-    /// Returns true if the backend uses only signals, so that a child inherits the marks.
+    /// Returns whether the backend uses no userfaultfd.
     pub(crate) fn is_signal(self) -> bool {
         use BackendKind::{Best, Signal, SignalMappings, SignalRemap};
         matches!(self, Best | Signal | SignalMappings | SignalRemap)
     }
 }
 
-/// The part of a region that a child of fork has.
+/// The effect of a fork on a region in the child.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Fork {
-    /// The cheapest choice. With signals, the child has a copy. With a userfaultfd, the child has
-    /// no part of the region: an access kills the child, and calls fail with [`Error::Forked`].
+    /// The fastest choice. With signals, the child has a copy of the region. With a userfaultfd,
+    /// the child does not have the region: an access kills the child, and calls fail with
+    /// [`Error::Forked`].
     #[default]
     Default,
-    /// The child always has a copy. With a userfaultfd, a fork handler fills all blocks before each
-    /// fork, regardless of the limit. A child must be created by `fork`, because `_Fork` and
-    /// `clone` call no fork handlers. The child evicts until its limit is kept, at its first call
-    /// or gradually at its faults.
+    /// The child always has a copy of the region. With a userfaultfd, a fork handler fills all
+    /// blocks before each fork, whatever the limit is. So the child must be created by `fork`,
+    /// because `_Fork` and `clone` call no fork handlers. The child evicts down to its limit at its
+    /// first call, or gradually at its faults.
     Copied,
 }
 
@@ -85,26 +86,25 @@ pub struct Options {
     pub codec: &'static dyn Codec,
     /// The codec's parameters.
     pub params: Params,
-    /// The maximum number of bytes held: resident blocks, and all memory that this crate uses for
-    /// the region. If the limit is `None`, blocks are evicted only on request.
+    /// The maximum number of held bytes: resident blocks, and all memory that this crate uses for
+    /// the region. Without a limit, blocks are evicted only on request.
     ///
-    /// A region needs 4 bytes for each block of memory that was ever touched, and 4 KiB of page
-    /// tables for each 2 MiB in which a block is resident. Unused page tables are freed since Linux
-    /// 6.14 on x86_64. On other systems, and in memory passed to `Region::manage`, page tables are
-    /// not freed. All tables count, so a limit can't be kept if the tables alone exceed it. Allow
-    /// 1/500 of the touched memory, plus the compressed data.
+    /// A region needs 4 bytes for each block that was ever touched, and 4 KiB of page tables for
+    /// each 2 MiB with a resident block. Unused page tables are freed since Linux 6.14 on x86_64.
+    /// On other systems, and in memory passed to `Region::manage`, page tables are not freed. All
+    /// tables count, so the region exceeds a limit that is lower than its tables. The limit should
+    /// allow for tables of 1/500 of the touched memory, and for the compressed data.
     ///
-    /// Unevictable memory may exceed the limit: data that compression does not make smaller,
-    /// compressed data, and locked ranges. A lowered limit or a dropped lock takes effect within
-    /// about half a second. If data become compressible later, they are evicted after some seconds,
-    /// or later if attempts take long.
+    /// Incompressible data, compressed data and locked ranges can't be evicted, and may exceed the
+    /// limit. A lowered limit or a dropped lock takes effect within about half a second. Data that
+    /// become compressible later are evicted after some seconds, or later if attempts take long.
     pub limit: Option<u64>,
-    /// The maximum number of bytes of the device's pages. The maximum must be at least the bytes
-    /// that one block needs. Blocks that the device refuses stay resident.
+    /// The maximum number of bytes of the device's pages, at least the bytes that one block needs.
+    /// Blocks that the device refuses stay resident.
     pub store_limit: Option<u64>,
     /// The mechanism that handles accesses to absent blocks.
     pub backend: BackendKind,
-    /// The part of the region that a child of fork has.
+    /// The effect of a fork on the region in the child.
     pub fork: Fork,
     /// Whether stored blocks have checksums, which are verified when the blocks are filled.
     pub checksums: bool,
@@ -129,19 +129,19 @@ impl Default for Options {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Advice {
-    /// The range will not be used soon. The range is evicted now.
+    /// The range will not be used soon, and is evicted now.
     Cold,
-    /// The range will be used soon and often. The range is filled, and the clock passes over it for
-    /// some rounds.
+    /// The range will be used soon and often. The range is filled, and is not evicted during the
+    /// next rounds of the clock.
     Hot,
 }
 
-/// The sizes of blocks in bytes.
+/// The sizes of blocks, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BlockSizes {
-    /// The size of a block of the region, which is the unit with one state.
+    /// The size of a block of the region. A block has one state.
     pub(crate) block: usize,
-    /// The size of the device's blocks.
+    /// The size of a block of the device.
     pub(crate) device_block: usize,
 }
 
@@ -160,7 +160,7 @@ impl Options {
     }
 }
 
-/// Refuses heap memory for the device to a thread that answers a fault (zm-H3), because the fault
+/// Refuses heap memory to the device while the thread handles a fault (zm-H3), because the fault
 /// may have interrupted the allocator.
 #[derive(Debug)]
 struct HandlerSupply;
@@ -171,8 +171,8 @@ impl Supply for HandlerSupply {
     }
 }
 
-/// Creates a device of `bytes` bytes. At most `contexts` threads with contexts, and the pager
-/// thread, use it at the same time. If `is_heap_own`, no fault interrupts the allocator.
+/// Creates a device of `bytes` bytes. At the same time, at most `contexts` threads and the pager
+/// thread use the device. `is_heap_own` is true if no fault interrupts the allocator.
 pub(crate) fn create_device(
     options: &Options,
     bytes: usize,
@@ -190,11 +190,12 @@ pub(crate) fn create_device(
         params: options.params.clone(),
         mem_limit: options.store_limit,
         checksums: options.checksums,
-        // One stream for each context and one for the pager, so no thread waits for a stream.
+        // Each context and the pager thread have a stream, so no thread waits for a stream.
         streams: Some(contexts + 1),
         // The device starts no threads, because a child would lack them.
         compaction: Compaction::Manual,
-        // A fork locks this device after other devices, because their requests may access a region.
+        // A fork locks this device after other devices, because a request to another device may
+        // access a region.
         fork_turn: page::fork::Turn::Last,
         supply: (!is_heap_own).then(|| Arc::new(HandlerSupply) as Arc<dyn Supply>),
         ..Config::new(bytes as u64).map_err(|error| refused(error, bytes, sizes))?
@@ -202,8 +203,8 @@ pub(crate) fn create_device(
     Device::new(config).map_err(|error| refused(error, bytes, sizes))
 }
 
-/// Converts an error of the device: an error about the device's size becomes one about the region's
-/// size.
+/// Converts an error of the device. An error about the device's size becomes an error about the
+/// region's size.
 fn refused(error: zram::Error, bytes: usize, sizes: BlockSizes) -> Error {
     match error {
         zram::Error::Disksize { .. } => Error::Size { bytes, block: sizes.block },
@@ -211,7 +212,6 @@ fn refused(error: zram::Error, bytes: usize, sizes: BlockSizes) -> Error {
     }
 }
 
-/// Returns whether all bytes are zero.
 pub(crate) fn is_zero(bytes: &[u8]) -> bool {
     let (words, rest) = bytes.as_chunks::<64>();
     words.iter().all(|words| words == &[0; 64]) && rest.iter().all(|&byte| byte == 0)

@@ -1,5 +1,5 @@
-//! Blocks that one thread owns. Their words are `Busy`, and only the owner changes the protection
-//! of their pages, their contents, their state and the counts of states (zm-S1).
+//! Blocks that one thread owns. The word of an owned block is `Busy`. Only the owner changes the
+//! block's protection, contents and state, and the counts of states (zm-S1).
 //!
 //! ```text
 //!   own_block, own_first, for_owned, ... -> OwnedRun -> fill, reopen, close, drop_pages ... -.
@@ -23,15 +23,14 @@ pub(crate) use take::{
     OwnedSet, for_evicting, for_owned, for_runs, own_block, own_first, own_queued, publish_closed,
 };
 
-/// Neighbouring blocks that this thread owns. Each had the state `from` before it was owned.
+/// Neighbouring blocks that this thread owns. All of these blocks were in the state `from` before.
 #[derive(Debug)]
 #[must_use = "other threads wait for owned blocks until they are published"]
 pub(crate) struct OwnedRun<'p> {
     pager: &'p Pager,
     blocks: Range<usize>,
-    /// The state that the blocks had before this thread became the owner.
     from: State,
-    /// Whether the blocks count as resident.
+    /// Whether the blocks count as resident now.
     is_counted: bool,
 }
 
@@ -52,7 +51,7 @@ impl<'p> OwnedRun<'p> {
         self.blocks.is_empty()
     }
 
-    /// Returns the state that the blocks had before this thread became the owner.
+    /// Returns the state of the blocks before this thread became their owner.
     pub(crate) fn from(&self) -> State {
         self.from
     }
@@ -61,15 +60,16 @@ impl<'p> OwnedRun<'p> {
         self.pager.bytes_of(self.blocks())
     }
 
-    /// Takes ownership of blocks behind the run, up to `end` or the first block in another state.
+    /// Takes ownership of further blocks behind the run, up to `end` or the first block that is not
+    /// in the state `from`.
     pub(crate) fn grow_behind(&mut self, end: usize) {
         while self.blocks.end < end && self.take(self.blocks.end) {
             self.blocks.end += 1;
         }
     }
 
-    /// Takes ownership of blocks before the run, down to `start` or the first block in another
-    /// state.
+    /// Takes ownership of further blocks before the run, down to `start` or the first block that is
+    /// not in the state `from`.
     pub(crate) fn grow_before(&mut self, start: usize) {
         while self.blocks.start > start && self.take(self.blocks.start - 1) {
             self.blocks.start -= 1;
@@ -80,7 +80,7 @@ impl<'p> OwnedRun<'p> {
         take::try_take(self.pager, block, self.from, |_| true)
     }
 
-    /// Splits the first block off. Returns `None` if the run is empty.
+    /// Moves the first block to a run of its own. Returns `None` if no block is left.
     pub(crate) fn split_first(&mut self) -> Option<Self> {
         let block = self.blocks.next()?;
         let (pager, from, is_counted) = (self.pager, self.from, self.is_counted);
@@ -93,7 +93,7 @@ impl<'p> OwnedRun<'p> {
         self.is_counted = true;
     }
 
-    /// Counts the blocks as resident if `is_counted`, otherwise as not resident.
+    /// Changes whether the blocks count as resident.
     pub(crate) fn count(&mut self, is_counted: bool) {
         let limit = &self.pager.limit;
         match (self.is_counted, is_counted) {
@@ -104,66 +104,66 @@ impl<'p> OwnedRun<'p> {
         self.is_counted = is_counted;
     }
 
-    /// Makes absent blocks accessible, with zeros.
+    /// Makes absent blocks readable and writable, filled with zeros.
     pub(crate) fn fill_zeros(&self) {
         let Pager { backend, memory, .. } = self.pager;
         self.pager.expect("memory can't be opened", backend.fill_zeros(memory, self.bytes()));
     }
 
-    /// Makes absent blocks accessible, with `data`. Other threads fault until a block's data are in
-    /// place.
+    /// Makes absent blocks readable and writable, with the contents `data`. Other threads fault
+    /// until a block's data are in place.
     pub(crate) fn fill(&self, data: &[u8]) {
         let Pager { backend, memory, .. } = self.pager;
         self.pager.expect("a block can't be filled", backend.fill(memory, self.bytes(), data));
     }
 
-    /// Makes absent blocks accessible, and calls `fill` to write to them. No other thread can read
-    /// a partly filled block (zm-A1).
+    /// Makes absent blocks readable and writable, and then calls `fill` to write their contents. No
+    /// other thread runs before the contents are complete (zm-A1).
     pub(crate) fn fill_in_place(&self, stopped: &WorldStopped, fill: impl FnOnce(&mut [u8])) {
         self.fill_zeros();
         populate(&self.pager.memory, self.bytes());
         pages::with_bytes(&self.pager.memory, self.bytes(), stopped, fill);
     }
 
-    /// Calls `read` with the contents of accessible blocks.
+    /// Calls `read` with the contents of resident blocks.
     pub(crate) fn with_bytes(&self, stopped: &WorldStopped, read: impl FnOnce(&mut [u8])) {
         pages::with_bytes(&self.pager.memory, self.bytes(), stopped, read);
     }
 
-    /// Makes closed blocks accessible again.
+    /// Makes closed blocks readable and writable again.
     pub(crate) fn reopen(&self) -> Result<(), Errno> {
         self.pager.backend.reopen(&self.pager.memory, self.bytes())
     }
 
-    /// Closes accessible blocks: accesses to them fault, but their data stay in memory.
+    /// Makes accesses to the blocks fault, and keeps the blocks' data in memory.
     pub(crate) fn close(&self) -> Result<(), Errno> {
         self.pager.note_closing(&self.blocks);
         self.pager.backend.close(&self.pager.memory, self.bytes())
     }
 
-    /// Makes closed blocks readable in place.
+    /// Makes closed blocks readable at their addresses.
     pub(crate) fn show(&self) -> Result<(), Errno> {
         self.pager.backend.show(&self.pager.memory, self.bytes())
     }
 
-    /// Makes blocks absent, and frees their pages. `data` is the place of the blocks' data.
+    /// Makes blocks absent, and frees their pages. `data` is the location of the blocks' data.
     pub(crate) fn drop_pages(&self, data: Data) -> Result<(), Errno> {
         self.pager.note_closing(&self.blocks);
         self.pager.backend.drop_pages(&self.pager.memory, self.bytes(), data)
     }
 
-    /// Removes the program's memory locks from the blocks, so that their pages can be dropped.
+    /// Unlocks blocks that the program locked, so that the blocks' pages can be dropped.
     pub(crate) fn unlock(&self) -> Result<(), Errno> {
         self.pager.memory.unlock(self.bytes())
     }
 
-    /// Makes blocks accessible again, with `data`, after their pages could not be dropped.
+    /// Makes blocks readable and writable, with the contents `data`, after `drop_pages` failed.
     pub(crate) fn put_back(&self, data: &[u8]) {
         let put_back = self.pager.backend.put_back(&self.pager.memory, self.bytes(), data);
         self.pager.expect("memory can't be put back", put_back);
     }
 
-    /// Makes blocks accessible again, with zeros, after their pages could not be dropped.
+    /// Makes blocks readable and writable, filled with zeros, after `drop_pages` failed.
     pub(crate) fn put_zeros(&self) {
         for block in self.blocks() {
             let bytes = self.pager.bytes_of(block..block + 1);
@@ -172,31 +172,31 @@ impl<'p> OwnedRun<'p> {
         }
     }
 
-    /// Zeroes accessible blocks.
+    /// Zeroes resident blocks.
     pub(crate) fn clear(&self) {
         pages::clear(&self.pager.memory, self.bytes());
     }
 
-    /// Replaces the program's mappings of the blocks by memory on which every access faults.
+    /// Replaces the program's own mappings of the blocks by memory on which every access faults.
     pub(crate) fn unmap(&self) -> Result<(), Errno> {
         let Pager { backend, memory, .. } = self.pager;
         memory.map_anew(self.bytes())?;
         backend.open_chunk(memory, self.bytes())
     }
 
-    /// Prevents the kernel from combining pages of the blocks into huge pages.
+    /// Excludes the blocks from huge pages.
     pub(crate) fn keep_pages_small(&self) {
         self.pager.memory.keep_pages_small(self.bytes());
     }
 
-    /// Publishes the blocks in the state that they had before this thread became the owner.
+    /// Publishes the blocks in the state `from`.
     pub(crate) fn release(self) {
         let from = self.from;
         self.publish(from, |_, word| word);
     }
 
-    /// Publishes the blocks in the state `to`, and updates the counts of states. `change` returns
-    /// the other bits of each block's word, and may be called several times.
+    /// Publishes the blocks in the state `to`, and updates the counts of states. `change` changes
+    /// the other bits of a block's word, and may be called several times for a block.
     pub(crate) fn publish(mut self, to: State, change: impl Fn(usize, WordValue) -> WordValue) {
         self.count(to.is_counted());
         let Pager { words, limit, probation, .. } = self.pager;
@@ -214,8 +214,8 @@ impl<'p> OwnedRun<'p> {
             .for_each(|block| words[block].publish(to, |word| change(block, word)));
     }
 
-    /// Passes blocks whose pages were dropped to the compressor thread. `data` are their contents.
-    /// The queue has room for the blocks. The caller holds the eviction lock.
+    /// Queues blocks, whose pages were dropped, for the compressor thread. `data` are the blocks'
+    /// contents. The queue has room for the blocks. The caller holds the eviction lock.
     pub(crate) fn queue(mut self, data: &[u8]) {
         debug_assert!(data.len() == self.bytes().len());
         debug_assert!(!matches!(self.from, State::Probation | State::Shared));
@@ -234,8 +234,9 @@ impl Drop for OwnedRun<'_> {
     }
 }
 
-/// Aborts the process if owned blocks were not published, because other threads would wait forever
-/// for them. During a panic, the function does not abort, so that the panic's message is shown.
+/// Aborts the process if owned blocks were dropped and not published, because other threads would
+/// wait for these blocks forever. During a panic the process is not aborted here, so that the
+/// panic's message is shown.
 fn check_published(is_published: bool) {
     if !is_published && !std::thread::panicking() {
         fatal("a block is owned for ever", &"its owner has not published it");

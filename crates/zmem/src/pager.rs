@@ -1,5 +1,5 @@
-//! The pager of a region: the words of its blocks, its device, and the state for moving blocks
-//! between memory and the device.
+//! The pager of a region: the words of the region's blocks, the region's device, and the state of
+//! evictions and fills.
 
 use crate::backend::{Backend, choose};
 use crate::background::{CompressorThread, StartThread, Waker};
@@ -27,7 +27,7 @@ use std::sync::{OnceLock, Weak};
 use std::time::Instant;
 use zram::{Device, MmStat};
 
-/// The data structures of a region.
+/// The pager of a region or an arena.
 #[derive(Debug)]
 pub(crate) struct Pager {
     pub(crate) memory: Managed,
@@ -40,57 +40,56 @@ pub(crate) struct Pager {
     pub(crate) backend: Box<dyn Backend>,
     pub(crate) contexts: HandlerContexts,
     pub(crate) limit: Limit,
-    /// The number of blocks in probation.
     pub(crate) probation: AtomicUsize,
     /// The number of shared blocks that one fault opens.
     pub(crate) group: AtomicUsize,
     /// The eviction lock (zm-S5).
     pub(crate) eviction_lock: Mutex<Clock>,
-    /// The number of rounds of the clock's hand.
+    /// The number of the round of the clock's hand.
     pub(crate) round: AtomicU32,
     pub(crate) waker: Waker,
     pub(crate) compressor: CompressorThread,
-    /// Starts the compressor thread of this pager.
+    /// Starts the compressor thread, which gets the weak reference to this pager.
     pub(crate) starter: OnceLock<(&'static dyn StartThread, Weak<Pager>)>,
     pub(crate) packing: Mutex<Packing>,
-    /// Whether the allocator is never interrupted by a fault.
+    /// Whether no fault interrupts the process's allocator, as in an arena.
     pub(crate) is_heap_own: bool,
-    /// The number of closings of resident blocks in each clock window. Several clock windows share
-    /// a counter.
+    /// For each clock window, the number of times that blocks of the window were closed. Several
+    /// clock windows share a counter.
     closings: [AtomicU32; CLOSINGS],
     pub(crate) order: Order,
     pub(crate) recent: Recent,
     pub(crate) counters: Counters,
     pub(crate) stored_most: StoredMost,
-    /// The window of time in which the working set is watched.
+    /// The period of time in which the working set is watched.
     pub(crate) watched: Mutex<Window>,
     pub(crate) mappings: Mappings,
 }
 
-/// The state of packing, which moves objects of the device together. A thread locks this value
-/// while it packs.
+/// The state of *packing*, which means to move objects of the device together. A thread locks this
+/// value while it packs.
 #[derive(Debug, Default)]
 pub(crate) struct Packing {
-    /// The time from which the device may be packed again when room is tight.
+    /// The time at which the pause after packing ends.
     pub(crate) resumes: Option<Instant>,
-    /// The number of evicted bytes when the whole device was last compacted.
+    /// The number of bytes that were evicted before the last packing of the whole device.
     pub(crate) whole_at: u64,
 }
 
-/// The initial contents of the memory.
+/// The contents of the memory when its pager is created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Contents {
-    /// Memory that was never touched. It is closed.
+    /// Memory that was never touched, and is closed.
     Untouched,
     /// Memory that the program already uses.
     InUse,
-    /// Memory of an arena. It is closed, and no block is managed yet.
+    /// Memory of an arena. The memory is closed, and all blocks are free.
     Vacant,
 }
 
 impl Pager {
     /// Returns a proof that no other thread runs and no other process reads this memory, or `None`.
-    /// Also returns `None` if the backend can't fill and evict blocks in place.
+    /// With a userfaultfd, returns `None`, because blocks can't be filled and evicted in place.
     pub(crate) fn try_stop_world(&self) -> Option<WorldStopped> {
         let has_peers = self.limit.shared.as_ref().is_some_and(|shared| shared.has_peers());
         if self.backend.uffd().is_none() && !has_peers { threads::try_stop_world() } else { None }
@@ -153,13 +152,13 @@ impl Pager {
         blocks.start * self.sizes.block..blocks.end * self.sizes.block
     }
 
-    /// Returns the number of closings near a block: in all clock windows that share the block's
+    /// Returns the number of closings near a block, in all clock windows that share the block's
     /// counter.
     pub(crate) fn closings(&self, block: usize) -> u32 {
         self.closings[block / CLOCK_WINDOW % CLOSINGS].load(SeqCst)
     }
 
-    /// Counts blocks that are about to be closed.
+    /// Counts a closing of `blocks`, before the blocks are closed.
     pub(crate) fn note_closing(&self, blocks: &Range<usize>) {
         for window in blocks.start / CLOCK_WINDOW..blocks.end.div_ceil(CLOCK_WINDOW) {
             self.closings[window % CLOSINGS].fetch_add(1, SeqCst);
@@ -170,12 +169,13 @@ impl Pager {
         self.words.len()
     }
 
-    /// Returns the maximum number of blocks that a fault or an eviction moves at once.
+    /// Returns the number of blocks in a batch.
     pub(crate) fn batch(&self) -> usize {
         batch(self.sizes.block)
     }
 
-    /// Aborts the process if the kernel refused an operation that must not fail.
+    /// Aborts the process if `done` is an error, with the message `what`. Used for operations that
+    /// must not fail.
     pub(crate) fn expect(&self, what: &str, done: Result<(), rustix::io::Errno>) {
         done.unwrap_or_else(|errno| refused(what, errno));
     }
@@ -185,8 +185,8 @@ impl Pager {
         self.device.mem_total() - self.device.mem_unused()
     }
 
-    /// Updates the limit with the size of the device and of the copies in the queue. Returns the
-    /// device's statistics.
+    /// Measures the device and the copies in the queue, and counts them towards the limit. Returns
+    /// the device's statistics.
     pub(crate) fn weigh_device(&self) -> MmStat {
         self.limit.set_device(self.device_bytes() + self.compressor.bytes());
         let stat = self.device.mm_stat();
@@ -197,7 +197,7 @@ impl Pager {
         stat
     }
 
-    /// Does the same as `weigh_device`, and updates the maximum of the stored data.
+    /// Calls `weigh_device`, and updates the maximum of the stored data.
     pub(crate) fn weigh(&self) {
         let stat = self.weigh_device();
         self.stored_most.note(stat.orig_data_size, stat.compr_data_size);
@@ -207,19 +207,18 @@ impl Pager {
         window * CLOCK_WINDOW..((window + 1) * CLOCK_WINDOW).min(self.blocks())
     }
 
-    /// Returns the low bits of the number of the clock's round: as many bits as a block's heat has.
+    /// Returns the low bits of the number of the clock's round, as the word of an evicted block
+    /// holds them.
     pub(crate) fn round(&self) -> u32 {
         self.round.load(Relaxed) & HEAT_MAX
     }
 
-    /// Returns the number of blocks in a step.
+    /// Returns the number of blocks that an eviction step evicts.
     pub(crate) fn step_blocks(&self) -> usize {
         STEP_BYTES.div_ceil(self.sizes.block)
     }
 
-    /// Returns true if there is a limit and no pager thread, so a fault evicts blocks itself. Such
-    /// a fault also records the blocks that it fills, which writes to memory that all threads
-    /// share.
+    /// Returns whether faulting threads evict, because there is a limit and no pager thread.
     pub(crate) fn makes_room_itself(&self) -> bool {
         self.limit.get().is_some() && !self.waker.has_thread()
     }

@@ -1,9 +1,9 @@
-//! Threads that work for a pager: the pager thread, and fault threads, which handle the faults of
-//! other threads. A faulting thread waits in the kernel and may hold any lock. So fault threads
-//! obey the rules for a signal handler (zm-H1).
+//! Threads of a pager: the pager thread, and fault threads, which handle faults of other threads. A
+//! faulting thread waits in the kernel, and may hold any lock of the program. So fault threads obey
+//! the rules of signal handlers (zm-H1).
 //!
 //! # Safety
-//! Each thread holds a reference to its pager until the thread has ended.
+//! Each of these threads holds a reference to its pager until the thread has ended.
 #![allow(unsafe_code)]
 
 use crate::contexts::Purpose;
@@ -21,7 +21,7 @@ use rustix::io::Errno;
 use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
 
-/// A thread that was started by this process or by its parent.
+/// A thread of a pager, started by this process or, before a fork, by its parent.
 #[derive(Debug)]
 pub(crate) struct PagerThread {
     thread: JoinHandle<()>,
@@ -29,10 +29,9 @@ pub(crate) struct PagerThread {
 }
 
 impl PagerThread {
-    /// Starts a thread that calls `work`, which returns when the thread is requested to end. `what`
-    /// names the thread in the message about a panic. The thread blocks all signals except those
-    /// that the C library uses itself, because other threads may wait until the thread has handled
-    /// one of these.
+    /// Starts a thread that calls `work`. `what` names the thread in the message about a panic. The
+    /// thread blocks all signals except those that the C library uses itself. Other threads may
+    /// wait until the new thread has handled such a signal.
     pub(crate) fn start(
         pager: &Arc<Pager>,
         name: &str,
@@ -47,17 +46,18 @@ impl PagerThread {
         Ok(PagerThread { thread, generation: generation() })
     }
 
-    /// Returns whether the thread belongs to this process, and not to its parent.
+    /// Returns whether the thread was started by this process, and not by its parent.
     pub(crate) fn is_here(&self) -> bool {
         self.generation == generation()
     }
 
-    /// Waits for the end of the thread, which was requested to end.
+    /// Waits until the thread has ended. The caller has requested the thread to end.
     pub(crate) fn join(self, pager: &Arc<Pager>) {
         if self.is_here() {
             let _panicked = self.thread.join();
         } else {
-            // A child of fork lacks the thread, which held a reference to the pager.
+            // A child of fork lacks the thread, but still counts the thread's reference to the
+            // pager.
             std::mem::forget(self.thread);
             // SAFETY: `start` gave this reference to the thread, which drops it only when it ends.
             // The thread did not end before the fork, because only this function ends the thread's
@@ -67,7 +67,6 @@ impl PagerThread {
     }
 }
 
-/// The fault threads of a pager.
 #[derive(Debug, Default)]
 pub(crate) struct FaultThreads {
     threads: Vec<PagerThread>,
@@ -75,7 +74,7 @@ pub(crate) struct FaultThreads {
 }
 
 impl FaultThreads {
-    /// Starts the number of threads that the backend needs.
+    /// Starts the fault threads that the backend needs.
     pub(crate) fn start(pager: &Arc<Pager>) -> Result<Self, Error> {
         let (mut this, count) = (FaultThreads::default(), pager.backend.threads());
         if count == 0 {
@@ -95,7 +94,7 @@ impl FaultThreads {
         Ok(this)
     }
 
-    /// Stops the threads and joins them, if they belong to this process.
+    /// Requests the fault threads to end, and joins them.
     pub(crate) fn stop(&mut self, pager: &Arc<Pager>) {
         if let Some(stop) = self.stop.take()
             && self.threads.first().is_some_and(PagerThread::is_here)
@@ -143,8 +142,8 @@ fn answer(pager: &Pager, uffd: &Uffd, fault: Fault) -> Result<(), Errno> {
     inside(|| {
         let mut context = pager.contexts.take(Purpose::Fault);
         let _verdict = fault::handle(pager, address, toucher, context.buffer());
-        // The waiting thread is woken even if the block was resident, because another thread
-        // may have filled the block before the waiting thread began to wait.
+        // The faulting thread must be woken even if the block is already resident. Another thread
+        // may have filled the block before the faulting thread began to wait.
         uffd.wake(&pager.memory, start..start + page)
     })
 }

@@ -1,12 +1,12 @@
-//! Distinguishes a process from a copy of it (zm-F4).
+//! Detects that this process is a copy of another process (zm-F4).
 //!
-//! The kernel wipes one page to zeros in each copy of this memory, so a child detects that it is a
-//! copy even if no fork handler was called. A process that shares this memory (a child of `vfork`)
-//! shares the page, and is not a copy.
+//! In each copy of this memory, the kernel wipes one page to zeros. So a child detects that it is a
+//! copy even if no fork handler was called. A child of `vfork` shares this memory and the page, so
+//! it is not a copy.
 //!
 //! # Safety
-//! [`OWN`] is null or points to a page that stays mapped. The page contains zeros or an [`Own`].
-//! [`PUT_RIGHT`] is null or a function of type `fn(CopyDetectedBy)`.
+//! [`OWN`] is null, or points to an [`Own`] in a page that stays mapped. All zeros are a valid
+//! [`Own`]. [`PUT_RIGHT`] is null, or a function of type `fn(CopyDetectedBy)`.
 #![allow(unsafe_code)]
 
 use crate::table::{map, unmap};
@@ -22,14 +22,14 @@ use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize}
 /// The number of files whose descriptors are kept.
 pub(crate) const FILES: usize = 3;
 
-/// The page was wiped: this process is a copy that was not repaired yet.
+/// The page was wiped. This process is a copy that was not repaired yet.
 const UNKNOWN: u32 = 0;
-/// A thread is repairing the copy.
+/// A thread is repairing this copy.
 const NOTICING: u32 = 1;
 /// This process is the first process, or a repaired copy.
 const KNOWN: u32 = 2;
 
-/// The state that belongs to one process. A copy of the process finds zeros in its place.
+/// The state that belongs to one process. In a copy of the process, this state is zeros.
 #[derive(Debug)]
 pub(crate) struct Own {
     state: AtomicU32,
@@ -37,48 +37,47 @@ pub(crate) struct Own {
     pub(crate) files: [AtomicU64; FILES],
 }
 
-/// The state if the kernel can't wipe a page (before Linux 4.14). In that case the fork handler
-/// resets the state.
+/// The state if the kernel can't wipe a page (before Linux 4.14). The fork handler then resets the
+/// state.
 static UNWIPED: Own =
     Own { state: AtomicU32::new(KNOWN), files: [const { AtomicU64::new(0) }; FILES] };
 static OWN: AtomicPtr<Own> = AtomicPtr::new(null_mut());
-/// The number of copies between the first process and this one.
+/// The generation: the number of copies from the first process to this process.
 static COPIES: AtomicU32 = AtomicU32::new(0);
 /// The process ID of the owner of this memory, or 0 before the first region is created.
 static PROCESS: AtomicI32 = AtomicI32::new(0);
 /// Null, or the function of type `fn(CopyDetectedBy)` that repairs a copy.
 static PUT_RIGHT: AtomicPtr<()> = AtomicPtr::new(null_mut());
 
-/// Returns the number of processors that this process may use. The first call determines the
-/// number.
+/// Returns the number of processors that this process could use at the first call.
 pub fn processors() -> usize {
     static COUNT: AtomicUsize = AtomicUsize::new(0);
     let known = COUNT.load(Acquire);
     if known > 0 {
         return known;
     }
-    // The quota of a control group is not considered: to read it takes as long as the rest of the
-    // start of a region.
+    // A quota of a control group is ignored, because reading the quota takes as long as all other
+    // work of creating a region.
     let count = match sched_getaffinity(None) {
         Ok(processors) => processors.count() as usize,
-        // The system has more processors than such a set.
+        // The system has more processors than a `CpuSet` can hold.
         Err(_) => std::thread::available_parallelism().map_or(1, |count| count.get()),
     };
     COUNT.store(count, Release);
     count
 }
 
-/// The way in which a process found out that it is a copy.
+/// How a process has detected that it is a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CopyDetectedBy {
-    /// By the call of the fork handler, so no other thread was inside the gate.
+    /// By the call of the fork handler. No other thread was inside the gate at the fork.
     Handler,
-    /// By the wiped page, so other threads may have been inside the gate.
+    /// By the wiped page. Other threads may have been inside the gate when the copy was made.
     Page,
 }
 
-/// Maps the page, before the first region is created. Each copy calls `put_right` before it uses a
-/// region.
+/// Maps the page that is wiped in copies, before the first region is created. Each copy calls
+/// `put_right` before it uses a region.
 pub(crate) fn begin(put_right: fn(CopyDetectedBy)) {
     PUT_RIGHT.store(put_right as *mut (), Release);
     let _known = PROCESS.compare_exchange(0, pid(), AcqRel, Acquire);
@@ -102,7 +101,7 @@ pub(crate) fn shares_memory() -> bool {
     pid() != PROCESS.load(Acquire)
 }
 
-/// Maps the page that is wiped in copies. Returns `None` if the kernel refuses to map or wipe it.
+/// Maps the page that is wiped in copies. Returns `None` if the kernel can't map or wipe the page.
 fn map_page() -> Option<NonNull<u8>> {
     let bytes = page::page_size();
     let page = map(bytes, ProtFlags::READ | ProtFlags::WRITE).ok()?;
@@ -121,30 +120,30 @@ pub(crate) fn own() -> &'static Own {
     unsafe { OWN.load(Acquire).as_ref() }.unwrap_or(&UNWIPED)
 }
 
-/// Returns a number that is different in a process and in its copies.
+/// Returns the generation, a number that differs between a process and its copies.
 pub(crate) fn generation() -> u32 {
     look();
     COPIES.load(Acquire)
 }
 
-/// Repairs this process if it is a copy that was not repaired yet. The caller is not inside the
-/// gate, or has called this function before it entered the gate.
+/// Repairs this process if it is a copy that was not repaired yet. A thread calls this function
+/// before it enters the gate. Inside the gate, further calls change nothing.
 pub(crate) fn look() {
     if own().state.load(Acquire) != KNOWN {
         notice(CopyDetectedBy::Page);
     }
 }
 
-/// Repairs a child of fork. The fork handler calls this function.
+/// Repairs a child of fork. Called by the fork handler.
 pub(crate) fn begin_child() {
     let own = own();
-    // The words are cleared, because the kernel may not have wiped the page.
+    // The words are cleared here, because the kernel may be unable to wipe the page.
     own.files.iter().for_each(|file| file.store(0, Release));
     own.state.store(UNKNOWN, Release);
     notice(CopyDetectedBy::Handler);
 }
 
-/// Repairs a copy. One thread repairs it, and other threads wait.
+/// Repairs this copy. One thread does the work, and other threads wait.
 fn notice(by: CopyDetectedBy) {
     let (state, mut patience) = (&own().state, Patience::new("the repair of a child"));
     while let Err(seen) = state.compare_exchange(UNKNOWN, NOTICING, AcqRel, Acquire) {

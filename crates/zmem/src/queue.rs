@@ -9,10 +9,10 @@
 //!   31 .. 2   1 .. 0
 //!   | block | state |
 //! ```
-//! A block in a slot is `Busy`, and the slot represents its owner (zm-Q1). A thread that takes the
-//! block out of the slot becomes the block's owner, either to store the block or because the thread
-//! accessed the block. Blocks are offered under the eviction lock, and only one thread at a time
-//! calls `take` (zm-Q2).
+//! A block in a slot is `Busy`, and no thread owns the block (zm-Q1). A thread that takes the block
+//! out of the slot becomes the block's owner. The compressor thread takes a block to store it, and
+//! other threads take a block to make it resident. Blocks are offered under the eviction lock, and
+//! only one thread at a time calls `take` (zm-Q2).
 
 #[cfg(all(test, loom))]
 mod loom_tests;
@@ -24,19 +24,20 @@ const EMPTY: u32 = 0;
 const FILLED: u32 = 1;
 const TAKEN: u32 = 2;
 
-/// The first block number that does not fit in a slot. Blocks from this number on can't be queued.
+/// Blocks from this number on can't be queued, because their numbers do not fit in a slot.
 pub(crate) const BLOCKS_MAX: usize = 1 << (u32::BITS - STATE_BITS);
 
 #[derive(Debug)]
 pub(crate) struct Queue {
     slots: Box<[AtomicU32]>,
     /// The number of slots that `take` has examined so far. `tail` is the number of slots that
-    /// `offer` has filled so far. Both numbers only grow.
+    /// `offer` has filled so far. `head` and `tail` only grow.
     head: AtomicU32,
     tail: AtomicU32,
 }
 
-/// A taken block. The holder of this value owns the block, and the data in the slot.
+/// A block that was taken out of the queue. The holder of this value owns the block, and the copy
+/// in the slot.
 #[derive(Debug)]
 pub(crate) struct Taken<'q> {
     queue: &'q Queue,
@@ -45,8 +46,8 @@ pub(crate) struct Taken<'q> {
 }
 
 impl Queue {
-    /// Creates a queue of `slots` slots. `slots` is a power of two, so that `head` and `tail` may
-    /// wrap around.
+    /// Creates a queue of `slots` slots. `slots` is a power of two, because `head` and `tail` wrap
+    /// around.
     pub(crate) fn new(slots: usize) -> Self {
         assert!(slots.is_power_of_two());
         Queue {
@@ -72,8 +73,8 @@ impl Queue {
         (0..most.min(free) as u32).take_while(is_empty).count()
     }
 
-    /// Queues an owned block in the next slot, after `fill` has copied the block's data to that
-    /// slot. The caller checked that the queue has room, and holds the eviction lock.
+    /// Queues an owned block in the next slot. First, `fill` copies the block's data to the slot.
+    /// The queue has room, and the caller holds the eviction lock.
     pub(crate) fn offer(&self, block: usize, fill: impl FnOnce(usize)) {
         let tail = self.tail.load(Ordering::Relaxed);
         let slot = self.index(tail);
@@ -82,12 +83,12 @@ impl Queue {
         self.tail.store(tail.wrapping_add(1), Ordering::Release);
     }
 
-    /// Returns whether `take` would find no slot to examine.
+    /// Returns whether `take` has examined all filled slots.
     pub(crate) fn is_done(&self) -> bool {
         self.head.load(Ordering::Acquire) == self.tail.load(Ordering::Acquire)
     }
 
-    /// Takes the oldest block.
+    /// Takes the oldest block out of the queue.
     pub(crate) fn take(&self) -> Option<Taken<'_>> {
         loop {
             let head = self.head.load(Ordering::Relaxed);
@@ -96,8 +97,8 @@ impl Queue {
             }
             let slot = self.index(head);
             let taken = self.try_take(slot, |seen| seen & !(!0 << STATE_BITS) == FILLED);
-            // A slot whose block was taken back is skipped. The slot is filled again only when it
-            // is empty and not between `head` and `tail`.
+            // A slot whose block was taken back is skipped. `offer` fills a slot again only when
+            // the slot is empty and `head` has passed the slot.
             self.head.store(head.wrapping_add(1), Ordering::Release);
             if taken.is_some() {
                 return taken;
@@ -105,7 +106,7 @@ impl Queue {
         }
     }
 
-    /// Takes a queued block back.
+    /// Takes the block `block` out of the queue, if it is queued.
     pub(crate) fn take_back(&self, block: usize) -> Option<Taken<'_>> {
         let wanted = (block as u32) << STATE_BITS | FILLED;
         (0..self.slots.len()).find_map(|slot| self.try_take(slot, |seen| seen == wanted))
@@ -123,7 +124,7 @@ impl Queue {
 }
 
 impl Drop for Taken<'_> {
-    /// Empties the slot, before the block is published.
+    /// Empties the slot. Called before the block is published.
     fn drop(&mut self) {
         self.queue.slots[self.slot].store(EMPTY, Ordering::Release);
     }

@@ -1,4 +1,4 @@
-//! Operations on ranges of blocks, for calls from code outside of signal handlers.
+//! Operations on ranges of blocks, for calls from outside of signal handlers.
 
 use crate::backend::{Data, ForkResult};
 use crate::limit::evictable;
@@ -19,7 +19,7 @@ pub(crate) fn prefetch(pager: &Pager, blocks: Range<usize>, buf: &mut [u8]) {
     }
 }
 
-/// Fills blocks, and makes them hot, so that the clock passes over them.
+/// Fills blocks, and sets their heat, so that the clock skips them for some rounds.
 pub(crate) fn heat(pager: &Pager, blocks: Range<usize>, buf: &mut [u8]) {
     prefetch(pager, blocks.clone(), buf);
     for word in &pager.words[blocks] {
@@ -27,8 +27,7 @@ pub(crate) fn heat(pager: &Pager, blocks: Range<usize>, buf: &mut [u8]) {
     }
 }
 
-/// Makes blocks resident and pins them, so that they stay resident until `unpin`. After an
-/// error, no block is pinned.
+/// Makes blocks resident, and pins them until `unpin`. After an error, no block is pinned.
 pub(crate) fn pin(pager: &Pager, blocks: Range<usize>, buf: &mut [u8]) -> Result<(), Error> {
     for block in blocks.clone() {
         loop {
@@ -54,8 +53,8 @@ pub(crate) fn pin(pager: &Pager, blocks: Range<usize>, buf: &mut [u8]) -> Result
     Ok(())
 }
 
-/// Pins blocks without waiting, if all of them are resident or plain. Returns whether all
-/// blocks were pinned. If not, no block is pinned.
+/// Pins blocks if all of them are resident or plain. Returns whether the blocks were pinned. Does
+/// not wait.
 pub(crate) fn try_pin(pager: &Pager, blocks: Range<usize>) -> bool {
     let is_pinned = |block: &usize| {
         let seen = pager.words[*block].load();
@@ -68,7 +67,7 @@ pub(crate) fn try_pin(pager: &Pager, blocks: Range<usize>) -> bool {
     end.is_none()
 }
 
-/// Removes the pins that one call of `pin` added.
+/// Removes one pin from each block.
 pub(crate) fn unpin(pager: &Pager, blocks: Range<usize>) {
     pager.words[blocks].iter().for_each(|word| word.unpin());
 }
@@ -92,8 +91,8 @@ pub(crate) fn check_unpinned(pager: &Pager, blocks: Range<usize>) -> Result<(), 
     pinned.next().map_or(Ok(()), |block| Err(locked(pager, block)))
 }
 
-/// Makes blocks read as zeros, for which no memory is used. After an error, some of the blocks may
-/// be zeros.
+/// Makes blocks read as zeros, and frees their memory. After an error, some of the blocks may be
+/// zeros.
 pub(crate) fn dont_need(pager: &Pager, blocks: Range<usize>) -> Result<(), Error> {
     if pager.backend.fork_result() == ForkResult::Plain {
         pager.expect("memory can't be freed", pager.memory.drop_pages(pager.bytes_of(blocks)));
@@ -107,8 +106,8 @@ pub(crate) fn dont_need(pager: &Pager, blocks: Range<usize>) -> Result<(), Error
             State::Busy => compressor_thread::wait_for_block(pager, next, seen),
             _ if seen.is_kept() => return Err(locked(pager, next)),
             state => {
-                // The eviction lock is needed because the evicting thread may be reading these
-                // blocks (zm-S3).
+                // The evicting thread may be reading these blocks until it releases the eviction
+                // lock (zm-S3).
                 let _clock = pager.eviction_lock.lock();
                 let may_go = |seen: WordValue| state != State::Resident || seen.pins() == 0;
                 let own = own_first(pager, next..blocks.end, state, may_go);
@@ -124,15 +123,15 @@ pub(crate) fn dont_need(pager: &Pager, blocks: Range<usize>) -> Result<(), Error
     Ok(())
 }
 
-/// Drops the contents of blocks, and publishes `next`, which is `Untouched` or `Free`. The
-/// caller holds the eviction lock.
+/// Drops the contents of blocks, and publishes the blocks in the state `next`, which is `Untouched`
+/// or `Free`. The caller holds the eviction lock.
 pub(crate) fn drop_owned(pager: &Pager, own: OwnedRun<'_>, mut next: State) {
     if own.is_empty() {
         return;
     }
     let state = own.from();
     match state {
-        // The data of these blocks on the device are now copies that are not needed.
+        // The data of these blocks on the device become copies, which no thread reads.
         State::Evicted => stored::note_copies(pager, own.blocks()),
         State::Untouched => {}
         _ => {
@@ -143,8 +142,7 @@ pub(crate) fn drop_owned(pager: &Pager, own: OwnedRun<'_>, mut next: State) {
                     let _unlocked = own.unlock();
                     pager.expect("memory can't be freed", own.drop_pages(from));
                 }
-                // The program has locked the blocks in the meantime, so the pages were not
-                // dropped.
+                // The program has locked the blocks, so the kernel did not drop their pages.
                 Err(_) => {
                     own.put_zeros();
                     next = State::Resident;
@@ -158,13 +156,13 @@ pub(crate) fn drop_owned(pager: &Pager, own: OwnedRun<'_>, mut next: State) {
     });
 }
 
-/// Asserts that counters equal the sums over all blocks. No thread of the program may access the
+/// Asserts that counters equal the sums over all blocks. No thread of the program accesses the
 /// memory during the call.
 pub(crate) fn check(pager: &Pager) {
-    // The pager thread may neither evict nor move objects of the device during the check.
+    // The locks prevent the pager thread from evicting and packing during the check.
     let locks = (pager.eviction_lock.lock(), pager.packing.lock());
     for (block, word) in pager.words.iter().enumerate() {
-        // The block is queued or is being stored.
+        // A `Busy` block is queued, or the compressor thread is storing it.
         while word.load().state() == State::Busy && pager.compressor.bytes() > 0 {
             compressor_thread::wait_for_block(pager, block, word.load());
         }

@@ -1,22 +1,22 @@
-//! The blocks that recent faults filled. They show whether a thread accesses blocks in ascending or
-//! descending order. If a fault evicts, the clock passes over the blocks that were filled last: one
-//! instruction may need several blocks, and would fault forever if each fault evicted another of
-//! these blocks.
+//! The blocks that recent faults filled. From these blocks the pager recognizes threads that access
+//! blocks in ascending or descending order. A fault that evicts spares the blocks that were filled
+//! last, because one instruction may need several blocks. If each fault evicted another of these
+//! blocks, the instruction would fault forever.
 
 use crate::policy::{FAULTING_THREADS, RECENT_BYTES, RECENT_MAX, RECENT_MIN};
 use std::cell::Cell;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
-/// The blocks that an eviction spares.
+/// The resident blocks that an eviction does not evict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Spares {
     Nothing,
-    /// The blocks that were filled last. A fault that evicts spares them.
+    /// The blocks that were filled last, which a fault that evicts spares.
     Recent,
 }
 
-/// The blocks that were filled last.
+/// The blocks that faults of all threads filled last.
 #[derive(Debug)]
 pub(crate) struct Recent {
     blocks: [AtomicUsize; RECENT_MAX],
@@ -25,14 +25,13 @@ pub(crate) struct Recent {
 }
 
 impl Recent {
-    /// Returns an empty list for blocks of `size` bytes.
+    /// Returns an empty list. A block has `size` bytes.
     pub(crate) fn new(size: usize) -> Self {
         let count = (RECENT_BYTES / size).clamp(RECENT_MIN, RECENT_MAX);
         let blocks = [const { AtomicUsize::new(usize::MAX) }; RECENT_MAX];
         Recent { blocks, next: AtomicUsize::new(0), count }
     }
 
-    /// Records a block that became resident because a thread accessed it.
     pub(crate) fn note(&self, block: usize) {
         let next = self.next.fetch_add(1, Relaxed) % self.count;
         self.blocks[next].store(block, Relaxed);
@@ -48,46 +47,46 @@ const COUNT_BITS: u32 = 8;
 const BLOCK_BITS: u32 = 32;
 
 thread_local! {
-    /// The last fault of this thread: the pager, the block after the filled blocks, and the number
-    /// of filled blocks.
+    /// The last fault of this thread: the name of the pager, the number of the block after the
+    /// filled blocks, and the number of filled blocks.
     static LAST: Cell<(usize, usize, usize)> = const { Cell::new((0, 0, 0)) };
 }
 
-/// The blocks that a fault should fill: the touched block, and neighbours in the same state.
+/// A request for blocks that a fault should fill: the accessed block, and neighbours in the same
+/// state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Wanted {
-    /// The maximum number of blocks, including the touched block.
+    /// The maximum number of blocks, including the accessed block.
     pub(crate) most: usize,
     pub(crate) side: Side,
 }
 
-/// The side of the touched block on which the neighbours are.
+/// The position of the neighbours relative to the accessed block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
     Behind,
     Before,
-    /// The neighbours are after the touched block and, if these are too few, also before it.
+    /// Neighbours behind the accessed block, and before it if too few neighbours are behind it.
     Both,
 }
 
 impl Wanted {
-    /// Returns a request for `most` blocks, the first of which is the touched block.
+    /// Returns a request for the accessed block and the neighbours behind it, `most` blocks in all.
     pub(crate) fn from_it_on(most: usize) -> Self {
         Wanted { most, side: Side::Behind }
     }
 }
 
-/// The thread that accessed the memory.
+/// The thread whose access caused a fault.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Toucher {
-    /// The thread that handles the fault.
     This,
-    /// A thread that waits for a fault thread, given by its number.
+    /// A thread that waits for a fault thread. The number is the kernel's thread ID.
     Other(u32),
 }
 
-/// The last faults of threads that wait for a fault thread. Threads whose numbers belong to the
-/// same slot overwrite each other's data.
+/// The last faults of threads whose faults a fault thread handles. Threads with the same slot
+/// overwrite each other's data.
 #[derive(Debug)]
 pub(crate) struct Order([AtomicU64; FAULTING_THREADS]);
 
@@ -98,20 +97,20 @@ impl Default for Order {
 }
 
 impl Order {
-    /// Returns a number that distinguishes this pager from others.
+    /// Returns a number that distinguishes this pager from other pagers.
     fn name(&self) -> usize {
         (&raw const *self).addr()
     }
 
-    /// Packs a fault into a word: 24 bits of the thread's number, the block after the filled
-    /// blocks, and the number of filled blocks.
+    /// Packs a fault into a word: 24 bits of the thread ID, the number of the block after the
+    /// filled blocks, and the number of filled blocks.
     fn pack(thread: u32, next: usize, count: usize) -> u64 {
         let place = u64::from(thread) << BLOCK_BITS | next as u64 & ((1 << BLOCK_BITS) - 1);
         place << COUNT_BITS | (count as u64).min((1 << COUNT_BITS) - 1)
     }
 
-    /// Returns the block after the blocks that a thread's last fault filled, and the number of
-    /// these blocks.
+    /// Returns the number of the block after the blocks that a thread's last fault filled, and the
+    /// number of these blocks.
     fn last(&self, toucher: Toucher) -> Option<(usize, usize)> {
         match toucher {
             Toucher::This => {
@@ -127,8 +126,8 @@ impl Order {
         }
     }
 
-    /// If `block` directly follows or precedes the blocks of the thread's last fault, returns a
-    /// request for twice as many blocks.
+    /// Returns a request for twice as many blocks as the thread's last fault filled, if `block` is
+    /// directly before or behind those blocks.
     pub(crate) fn wanted(&self, toucher: Toucher, block: usize) -> Option<Wanted> {
         let (next, count) = self.last(toucher)?;
         let is_before = block + 1 + count == next;
@@ -136,7 +135,6 @@ impl Order {
         (is_before || block == next).then_some(Wanted { most: 2 * count, side })
     }
 
-    /// Records which blocks a fault filled.
     pub(crate) fn note(&self, toucher: Toucher, brought: &Range<usize>) {
         let (next, count) = (brought.end, brought.len());
         match toucher {
@@ -169,7 +167,7 @@ mod tests {
         assert_eq!(order.wanted(third, 104), None);
         order.note(third, &(0..300));
         assert_eq!((order.wanted(other, 104), order.wanted(third, 301)), (None, None));
-        // A slot can't hold the full number of filled blocks.
+        // A slot holds at most 255 as the number of filled blocks.
         assert_eq!(order.wanted(third, 300), Some(Wanted::from_it_on(2 * 255)));
         assert_eq!(Order::default().wanted(own, 104), None);
     }

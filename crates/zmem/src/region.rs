@@ -1,8 +1,8 @@
-//! A region: the interface for the program.
+//! A region: the interface of this crate for programs.
 //!
 //! # Safety
-//! A region's memory is mapped and initialized. A fault fills an absent block before its bytes are
-//! read (zm-S2), so slices of a region are like slices of other memory.
+//! A region's memory is mapped and initialized. A fault fills an absent block before a thread reads
+//! the block's bytes (zm-S2), so slices of a region are like slices of other memory.
 #![allow(unsafe_code)]
 
 use crate::calls::{Calls, Locked};
@@ -16,18 +16,18 @@ use std::ops::{Deref, DerefMut, Range};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// Memory whose cold blocks are stored compressed, and filled again when they are accessed.
+/// Memory whose cold blocks are compressed. A compressed block is filled again when it is accessed.
 ///
-/// A region is a slice of bytes, zeros at first. [`lock`](Self::lock) ranges before system calls on
-/// them. A system call on an absent (not resident) block fails with EFAULT, except with a
-/// [`BackendKind::Userfaultfd`](crate::BackendKind) that may report the call's faults.
+/// A region is a slice of bytes, which are zeros at first. [`lock`](Self::lock) a range before you
+/// pass it to a system call. Otherwise, the call fails with EFAULT if a block is absent (not
+/// resident), except with [`BackendKind::Userfaultfd`](crate::BackendKind).
 ///
 /// An access to an absent block raises SIGSEGV. If the thread has blocked SIGSEGV, the kernel kills
-/// the process. So neither a thread's mask nor a handler's `sa_mask` may contain SIGSEGV while a
-/// region is accessed; in particular, don't fill a mask by `sigfillset`. In a program that forks, a
-/// handler that may interrupt the allocator must access only [locked](Self::lock) ranges. Otherwise
-/// the fork waits for the allocator, and the handler's fault waits for the fork. An `mprotect` by
-/// the program does not last, because blocks are opened and closed.
+/// the process. So code that accesses a region must not block SIGSEGV by its mask or by `sa_mask`.
+/// For example, do not fill such a mask by `sigfillset`. In a program that forks, a handler that
+/// may interrupt the allocator must access only [locked](Self::lock) ranges. Otherwise, the fork
+/// could wait for the allocator while the handler's fault waits for the fork. An `mprotect` by the
+/// program does not last, because the pager changes the protection of blocks.
 ///
 /// ```
 /// let options = zmem::Options { limit: Some(16 << 20), ..zmem::Options::default() };
@@ -47,14 +47,14 @@ pub struct Region {
 }
 
 impl Region {
-    /// Creates a region of `bytes` zero bytes. Before any access, it uses 1.6 to 3 MB. It has a
+    /// Creates a region of `bytes` zero bytes. An empty region uses 1.6 to 3 MB. A region has a
     /// stack, a buffer and a stream for each processor, and two more of each.
     ///
     /// # Errors
     /// The options contradict each other, or the system refuses memory.
     pub fn new(bytes: usize, options: Options) -> Result<Self, Error> {
         let block = options.sizes()?.block;
-        // A large region has whole chunks, because one mark may cover several blocks (zm-M2).
+        // A large region consists of whole chunks, because it may need larger blocks (zm-M2).
         let least = if bytes / block < policy::FEW_BLOCKS { block } else { policy::CHUNK_BYTES };
         let whole = bytes.checked_next_multiple_of(least).filter(|&whole| whole > 0);
         let whole = whole.ok_or(Error::Size { bytes, block })?;
@@ -65,19 +65,20 @@ impl Region {
         Self::of(memory, bytes, &options)
     }
 
-    /// Manages the blocks that lie entirely in existing memory, until the region is dropped.
-    /// Dropping the region fills all of these blocks.
+    /// Manages the blocks that lie entirely in existing memory. Dropping the region fills all of
+    /// these blocks and ends the management.
     ///
     /// # Safety
     /// The memory is private, anonymous, readable and writable. During the lifetime of the region,
-    /// no other code unmaps or moves it, changes its protection, or lets the kernel drop its pages,
-    /// and the process's allocator does not use it. The memory contains no thread's stack,
-    /// alternate signal stack or thread-local storage: faults on these can't be handled.
+    /// no other code unmaps or moves the memory, changes its protection, or lets the kernel drop
+    /// its pages. The process's allocator does not use the memory. The memory contains no thread's
+    /// stack, alternate signal stack or thread-local storage, because faults on these can't be
+    /// handled.
     ///
     /// # Errors
     /// The errors of [`new`](Self::new). Also [`Error::Overlap`] if another region contains some of
-    /// the memory, [`Error::Memory`] if it is locked, or not private, anonymous, readable and
-    /// writable.
+    /// the memory. [`Error::Memory`] if some of it is locked, or not private, anonymous, readable
+    /// and writable.
     pub unsafe fn manage(
         start: NonNull<u8>,
         bytes: usize,
@@ -101,7 +102,7 @@ impl Region {
 
     fn of(memory: Managed, bytes: usize, options: &Options) -> Result<Self, Error> {
         let contents = if memory.is_ours { Contents::Untouched } else { Contents::InUse };
-        // `install` registers a fork handler, which must precede the device's.
+        // `install` registers a fork handler, which must be registered before that of the device.
         handler::install(libc::SIGSEGV);
         if !options.backend.is_signal() {
             handler::install(libc::SIGBUS);
@@ -120,7 +121,6 @@ impl Region {
         Ok(region)
     }
 
-    /// Returns the blocks that overlap a range of bytes.
     fn blocks(&self, &Range { start, end }: &Range<usize>) -> Result<Range<usize>, Error> {
         let (bytes, size) = (self.bytes, self.calls.pager.sizes.block);
         if start > end || end > bytes {
@@ -129,7 +129,7 @@ impl Region {
         Ok(start / size..if start == end { start / size } else { end.div_ceil(size) })
     }
 
-    /// Evicts the coldest blocks: `bytes` bytes, rounded up. Returns the number of evicted bytes.
+    /// Evicts the coldest blocks, `bytes` bytes rounded up. Returns the number of evicted bytes.
     pub fn reclaim(&self, bytes: usize) -> usize {
         self.calls.reclaim(bytes)
     }
@@ -150,20 +150,20 @@ impl Region {
         self.calls.advise(self.blocks(&range)?, advice)
     }
 
-    /// Zeroes a range. Blocks entirely in it use no memory afterwards; parts of blocks are written.
+    /// Zeroes a range. Blocks that lie entirely in the range use no memory after the call.
     ///
     /// # Errors
-    /// [`Error::Range`]; [`Error::Forked`]; [`Error::Locked`] if a block entirely in the range is
-    /// locked. An error changes nothing, unless another thread locks the block during the call.
+    /// [`Error::Range`]; [`Error::Forked`]; [`Error::Locked`] if a whole block of the range is
+    /// locked. An error changes nothing, unless another thread locks a block during the call.
     pub fn dont_need(&mut self, range: Range<usize>) -> Result<(), Error> {
         // SAFETY: the region is borrowed mutably, so no other reference to its bytes lives.
         unsafe { self.dont_need_shared(range) }
     }
 
-    /// Does the same as [`dont_need`](Self::dont_need), while other threads use the region.
+    /// Does the same as [`dont_need`](Self::dont_need). Other threads may use the region.
     ///
     /// # Safety
-    /// Each live reference to bytes of the range permits them to change, like an `&AtomicU8`.
+    /// Live references to bytes of the range permit the bytes to change, like `&AtomicU8`.
     ///
     /// # Errors
     /// The errors of [`dont_need`](Self::dont_need).
@@ -175,7 +175,7 @@ impl Region {
         let whole = first / size..last / size;
         range_calls::check_unpinned(&self.calls.pager, whole.clone())?;
         let zero = |part: Range<usize>| {
-            // SAFETY: `blocks` checked that `part` is in the region; the caller permits the change.
+            // SAFETY: `blocks` checked that `part` is in the region. The caller permits the change.
             unsafe { self.as_ptr().add(part.start).write_bytes(0, part.len()) }
         };
         zero(range.start..first);
@@ -186,19 +186,19 @@ impl Region {
         Ok(())
     }
 
-    /// Fills a range, and keeps it resident until the lock is dropped, so that it can be passed to
-    /// the kernel.
+    /// Fills a range, and keeps the range resident until the lock is dropped. A locked range can be
+    /// passed to system calls.
     ///
     /// # Errors
     /// [`Error::Range`]; [`Error::Forked`]; [`Error::Locked`] if a block has 65,535 locks.
     pub fn lock(&self, range: Range<usize>) -> Result<Locked<'_>, Error> {
         let blocks = self.blocks(&range)?;
-        // Blocks that were pinned before an error may be evicted again.
+        // After an error, blocks that this call pinned may be evicted again.
         self.calls.pin(blocks.clone()).inspect_err(|_| self.calls.seek_room())?;
         Ok(Locked { calls: &self.calls, blocks })
     }
 
-    /// Sets or removes the limit of the region. From then on, blocks are evicted to keep the limit.
+    /// Sets or removes the limit of the region.
     ///
     /// # Errors
     /// [`Error::Limit`] if an empty region needs more; [`Error::Forked`]. An error changes nothing.
@@ -213,12 +213,12 @@ impl Region {
         self.calls.stats()
     }
 
-    /// Returns a pointer to the first byte. Any thread may read and write through the pointer.
+    /// Returns a pointer to the region's first byte, for reads and writes by any thread.
     pub fn as_ptr(&self) -> *mut u8 {
         self.calls.pager.memory.start().as_ptr()
     }
 
-    /// Asserts that counters equal the sums over all blocks. No other thread may use the region
+    /// Asserts that the counters equal the sums over all blocks. No other thread may use the region
     /// during the call.
     pub fn check(&self) {
         let _no_one_here = self.calls.inside(range_calls::check);
@@ -229,7 +229,7 @@ impl Deref for Region {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: see the module documentation; at least `bytes` are mapped.
+        // SAFETY: see the module documentation. At least `self.bytes` bytes are mapped.
         unsafe { std::slice::from_raw_parts(self.as_ptr(), self.bytes) }
     }
 }

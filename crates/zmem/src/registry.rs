@@ -1,11 +1,11 @@
-//! The table of regions, by which a handler finds the region of an address without a lock.
+//! The table of windows, in which a handler finds the pager of an address without a lock.
 //!
 //! # Safety
-//! A `Place` refers to a window of a pager from [`add`] until [`remove`]. Its `end` is 0, or its
-//! `pager`, `start` and `end` belong together. [`remove`] first sets `end` to 0, and then waits
-//! until no reader that may have loaded the old `end` is counted. A reader counts itself before it
-//! loads `end`, and then loads `start`. All of these accesses are sequentially consistent. So
-//! either `remove` waits for the reader, or the reader loads 0 from `end`.
+//! A `Place` refers to a window of a pager from [`add`] until [`remove`]. If `end` of the place is
+//! not 0, its `pager`, `start` and `end` belong together. [`remove`] first sets `end` to 0, and
+//! then waits until no reader is counted. A reader first counts itself, then loads `end`, and then
+//! loads `start`. All of these accesses are sequentially consistent. So either `remove` waits for
+//! the reader, or the reader loads 0 from `end`.
 #![allow(unsafe_code)]
 
 use crate::Error;
@@ -21,28 +21,28 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize};
 
 struct Place {
-    /// The first address of the window, or 0 if the place is free.
+    /// The first address of the place's window, or 0 if the place is free.
     start: AtomicUsize,
-    /// The address after the window, or 0 if the place is free, being filled, or being cleared.
+    /// The address after the place's window. The address is 0 if the place is free, being filled or
+    /// being cleared.
     end: AtomicUsize,
     pager: AtomicPtr<Pager>,
-    /// The upper half holds the generation of the process, the lower half the number of readers. A
-    /// child has another generation, so the child's count begins at 0.
+    /// The number of readers (lower half), and the generation of their process (upper half). A
+    /// child has another generation, so its count begins at 0.
     inside: AtomicU64,
 }
 
 static PLACES: [Place; REGIONS_MAX] = [const { Place::new() }; REGIONS_MAX];
 
-/// The number of places, from the first one, that were ever used.
+/// The number of places that were ever used. These are the first places of the table.
 static USED: AtomicUsize = AtomicUsize::new(0);
 
-/// The number of regions that have ended. An earlier access to an absent block of such a region may
-/// have raised a fault that reaches the handler only now, although the program may use the memory
-/// again.
+/// The number of windows that were removed. A fault outside of all windows may belong to an access
+/// before a removal. The program may use that memory again, so the instruction is repeated once.
 pub(crate) static ENDED: AtomicU32 = AtomicU32::new(0);
 
-/// Locked while a window is added. Threads lock it only inside the gate, so no child inherits it in
-/// the locked state.
+/// Locked while a window is added. Threads lock this value only inside the gate, so a child never
+/// inherits it locked.
 static ADDING: Mutex<()> = Mutex::new(());
 
 impl Place {
@@ -55,14 +55,14 @@ impl Place {
         }
     }
 
-    /// Returns the addresses of the place's window, or an empty range if the place has none.
+    /// Returns the addresses of the place's window, or an empty range if the place has no window.
     fn addresses(&self) -> Range<usize> {
         // `end` is loaded before `start`: see the module's documentation.
         let end = self.end.load(SeqCst);
         self.start.load(SeqCst)..end
     }
 
-    /// Fills a free place with a pager and the addresses of one of its windows.
+    /// Fills a free place with a pager and the addresses of one of the pager's windows.
     fn fill(&self, pager: &Pager, Range { start, end }: Range<usize>) {
         self.pager.store((&raw const *pager).cast_mut(), SeqCst);
         self.start.store(start, SeqCst);
@@ -73,7 +73,7 @@ impl Place {
     fn with_pager<T>(&self, address: usize, work: impl FnOnce(&Pager) -> T) -> Option<T> {
         self.enter();
         let found = self.addresses().contains(&address).then(|| {
-            // SAFETY: the place held the address after this thread had counted itself in, so
+            // SAFETY: the place still held the address after this thread had counted itself, so
             // `remove` waits for this thread. The pager lives until `remove` returns, as the caller
             // of `add` guarantees.
             work(unsafe { &*self.pager.load(SeqCst) })
@@ -82,8 +82,8 @@ impl Place {
         found
     }
 
-    /// Counts this thread as a reader. A count that this process inherited from its parent has
-    /// another generation, and is replaced.
+    /// Counts this thread as a reader. A count that a child has inherited is replaced, because it
+    /// has another generation.
     fn enter(&self) {
         let now = u64::from(generation()) << 32;
         let enter = |seen| Some(if seen >> 32 << 32 == now { seen + 1 } else { now + 1 });
@@ -101,10 +101,10 @@ impl Place {
     }
 }
 
-/// Checks that no region contains any of these addresses.
+/// Checks that no region contains some of `addresses`.
 ///
 /// # Errors
-/// [`Error::Overlap`]: a region contains some of these addresses.
+/// [`Error::Overlap`] if a region contains some of `addresses`.
 pub(crate) fn check_free(addresses: &Range<usize>) -> Result<(), Error> {
     let overlaps =
         |other: &Range<usize>| other.start < addresses.end && addresses.start < other.end;
@@ -112,11 +112,11 @@ pub(crate) fn check_free(addresses: &Range<usize>) -> Result<(), Error> {
     other.map_or(Ok(()), |Range { start, end }| Err(Error::Overlap { start, end }))
 }
 
-/// Adds the first or a further window of a pager. From then on the pager handles faults at these
-/// addresses. `map` maps the addresses after the check that no region contains them.
+/// Adds a window of a pager. From then on, the pager handles faults at the addresses of the window.
+/// `map` maps these addresses, after the check that no other region contains them.
 ///
 /// # Errors
-/// [`Error::Regions`]: there are too many regions and windows; [`Error::Overlap`]; errors of `map`.
+/// [`Error::Regions`] if the table is full; [`Error::Overlap`]; errors of `map`.
 ///
 /// # Safety
 /// The pager lives until [`remove`] has returned.
@@ -137,8 +137,8 @@ pub(crate) unsafe fn add(
     })
 }
 
-/// Removes a pager, which then gets no more faults, and waits for the faults that the pager is
-/// answering. The caller is outside the gate, because these faults may wait for the gate.
+/// Removes all windows of a pager, and waits for faults that the pager is handling. The pager gets
+/// no further faults. The caller is outside the gate, because these faults may wait at the gate.
 pub(crate) fn remove(pager: &Pager) {
     let is_it = |place: &&Place| {
         place.end.load(SeqCst) > 0 && std::ptr::eq(place.pager.load(SeqCst), pager)
@@ -174,8 +174,8 @@ pub(crate) fn with_pager<T>(address: usize, work: impl FnOnce(&Pager) -> T) -> O
 
 fn with_pager_of<T>(places: &[Place], address: usize, work: impl FnOnce(&Pager) -> T) -> Option<T> {
     let mut work = Some(work);
-    // A place that is being cleared and filled may seem to hold the address, so the search
-    // continues with later places.
+    // A place that is being cleared or filled may seem to hold the address. So if the place's pager
+    // turns out not to hold the address, the search continues.
     let mut held = places.iter().filter(|place| place.addresses().contains(&address));
     held.find_map(|place| place.with_pager(address, |pager| work.take().map(|work| work(pager))))?
 }
@@ -194,8 +194,8 @@ mod tests {
         Pager::new(memory, Contents::Untouched, &Options::default()).unwrap()
     }
 
-    /// Two regions use the first place of the table in turn; a third region is in the second place.
-    /// Faults of the third region always find its pager, and never another pager.
+    /// Two regions use the first place of the table in turn, and a third region uses the second
+    /// place. Each fault of the third region finds the pager of the third region.
     #[test]
     fn a_place_that_changes_hands_takes_no_others_faults() {
         let places = [Place::new(), Place::new()];

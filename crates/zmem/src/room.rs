@@ -1,5 +1,5 @@
-//! Makes room for the blocks that a fault fills: the pager thread evicts other blocks, or the
-//! faulting thread does so if there is no pager thread.
+//! Makes room for blocks that a fault will fill. The pager thread evicts other blocks. If there is
+//! no pager thread, the faulting thread evicts.
 
 use crate::evict::{self, Goal};
 use crate::gate::{GATE, inside};
@@ -15,8 +15,8 @@ use crate::sync::wait_for;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::time::Instant;
 
-/// Makes room for `blocks` more resident blocks. The caller owns no block, and holds the buffer
-/// of a context.
+/// Makes room for `blocks` further resident blocks. The caller owns no block. `buf` is the buffer
+/// of the caller's context.
 pub(crate) fn make_room(pager: &Pager, blocks: usize, buf: &mut [u8]) {
     if pager.limit.shared.as_ref().is_some_and(|shared| shared.is_measurement_due()) {
         evictable::weigh_process(&pager.limit);
@@ -27,7 +27,7 @@ pub(crate) fn make_room(pager: &Pager, blocks: usize, buf: &mut [u8]) {
     if !pager.limit.is_wanted(blocks) {
         return;
     }
-    // If nothing can be evicted, the next attempt is made when more blocks have become
+    // After an unsuccessful eviction, the next attempt is made when more blocks have become
     // resident, or after a pause.
     if pager.limit.has_no_progress() && (pager.waker.watch() || !pager.limit.may_try()) {
         return;
@@ -39,8 +39,8 @@ pub(crate) fn make_room(pager: &Pager, blocks: usize, buf: &mut [u8]) {
     if evictable::wants_of_others(&pager.limit) && !is_full {
         return;
     }
-    // The thread that holds the lock does not wait for any thread that waits here (zm-S4). In a
-    // copy of the process, the thread that holds the lock may be missing.
+    // The holder of the lock does not wait for threads that wait here (zm-S4). A copy of the
+    // process may lack the holder, so there the lock is only tried.
     let waits = is_full && !GATE.is_torn();
     let clock =
         if waits { Some(pager.eviction_lock.lock()) } else { pager.eviction_lock.try_lock() };
@@ -57,9 +57,10 @@ pub(crate) fn make_room(pager: &Pager, blocks: usize, buf: &mut [u8]) {
     }
 }
 
-/// Calls `evict`, and records whether the eviction made no progress: few of the `wanted` blocks
-/// were evicted, or the blocks became resident again because they did not compress. Without the
-/// record, each following fault or call would try to evict all of these blocks again.
+/// Calls `evict`, and records whether the eviction was successful: whether it evicted a share of
+/// the `wanted` blocks. Blocks that became resident again because they did not compress do not
+/// count. Without the record, each further fault or call would try to evict all of these blocks
+/// again.
 pub(crate) fn paced(pager: &Pager, wanted: usize, evict: impl FnOnce() -> usize) {
     let returned = || pager.compressor.returned.load(Relaxed);
     let dense = || pager.counters.incompressible.load(Relaxed);
@@ -74,14 +75,14 @@ pub(crate) fn paced(pager: &Pager, wanted: usize, evict: impl FnOnce() -> usize)
 }
 
 /// Returns the number of resident blocks above the floor, or the number of blocks in a batch if
-/// that is larger.
+/// this is larger.
 pub(crate) fn blocks_above_floor(pager: &Pager) -> usize {
     let above = evictable::above_floor(&pager.limit) as usize / pager.sizes.block;
     above.max(pager.batch())
 }
 
-/// Subtracts freed memory of the device from the held memory, and frees copies. An eviction would
-/// do the same, but no eviction happens if only the floor is resident.
+/// Frees copies, and measures the device again. An eviction does the same, but nothing is evicted
+/// if only the floor is resident.
 fn regain_limit(pager: &Pager) {
     if let Some(_lock) = pager.eviction_lock.try_lock() {
         stored::drop_copies(pager);
@@ -94,17 +95,17 @@ fn regain_limit(pager: &Pager) {
     }
 }
 
-/// Packs the device if room is tight: see [`pack_if_tight`]. The caller is inside the gate with
-/// signals blocked. Packing allocates, so faults that may have interrupted the allocator must not
-/// call this function.
+/// Packs the device if room is tight and no other thread packs. The caller is inside the gate.
+/// Packing allocates, so a fault that may have interrupted the allocator does not call this
+/// function.
 fn pack_where_tight(pager: &Pager) {
     if let Some(mut packing) = pager.packing.try_lock() {
         pack_if_tight(pager, &mut packing);
     }
 }
 
-/// Moves objects of the device together if memory that can't be evicted leaves little room. In that
-/// case, each further block that can stay resident is worth the time of packing.
+/// Packs the device if unevictable memory leaves little room below the limit. Then each further
+/// block that can stay resident is worth the time of packing.
 pub(crate) fn pack_if_tight(pager: &Pager, packing: &mut Packing) {
     let began = Instant::now();
     if packing.resumes.is_some_and(|from| began < from) || !evictable::is_tight(&pager.limit) {
@@ -117,9 +118,9 @@ pub(crate) fn pack_if_tight(pager: &Pager, packing: &mut Packing) {
     packing.resumes = Some(began + took * (PACK_PAUSE + 1));
 }
 
-/// Waits until the pager thread has made room, finds no block to evict, or makes no step for
-/// `ROOM_TIME`. Also returns if a fork has closed the gate, because the fork keeps the pager
-/// thread out and waits for this thread.
+/// Waits until the pager thread has made room or can't evict more blocks. The wait also ends if the
+/// pager thread completes no step for `ROOM_TIME`, or if a fork closes the gate. A fork that closes
+/// the gate stops the pager thread, and waits for this thread.
 fn wait_for_room(pager: &Pager, blocks: usize) {
     let began = Instant::now();
     let (mut last_step, mut steps) = (began, pager.waker.steps.load(Acquire));
@@ -136,22 +137,22 @@ fn wait_for_room(pager: &Pager, blocks: usize) {
     }
 }
 
-/// Moves objects of the device together, if that frees 1/`share` of the device's pages. Returns
-/// whether pages were freed, or `None` if another thread packs.
+/// Packs the device if this frees 1/`share` of the device's pages. Returns whether pages were
+/// freed, or `None` if another thread packs.
 pub(crate) fn compact(pager: &Pager, waits: Waits, share: u64) -> Option<bool> {
     pack_by(pager, waits, |_| pack(pager, share))
 }
 
-/// Does the same as [`compact`]. The caller has locked `packing` of the pager.
+/// Packs the device if this frees 1/`share` of the device's pages. Returns whether pages were
+/// freed. The caller has locked `packing`.
 fn pack(pager: &Pager, share: u64) -> bool {
     let used = pager.device.mm_stat().mem_used_total;
     let is_due = pager.device.freeable() as u64 > used / share;
     is_due && pager.device.shrink(STEP_BYTES.max((used / STEP_SHARE) as usize)) > 0
 }
 
-/// Moves all objects of a small device together, because partly filled pages are a large share of
-/// its pages. Moves them only if more bytes were stored since the previous such move than the
-/// device uses.
+/// Packs a small device as a whole, because many of its pages are partly filled. The device is
+/// packed only if more bytes were stored since the last packing than the device uses.
 pub(crate) fn compact_whole(pager: &Pager) {
     pack_by(pager, Waits::ForOthers, |packing| {
         let used = pager.device.mm_stat().mem_used_total;
@@ -163,17 +164,17 @@ pub(crate) fn compact_whole(pager: &Pager) {
     });
 }
 
-/// What a thread does while another thread packs.
+/// What a thread that wants to pack does while another thread packs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Waits {
-    /// The thread waits, unless the other thread may be missing in this copy of the process
-    /// (zm-F3).
+    /// The thread waits, unless this process is a copy that may lack the other thread (zm-F3).
     ForOthers,
-    /// The thread packs nothing. This applies to the pager thread, because faults may wait for it.
+    /// The thread does not pack. The pager thread does this, because faults may wait for the pager
+    /// thread.
     Never,
 }
 
-/// Calls `pack` inside the gate, while no other thread packs.
+/// Calls `pack` inside the gate, with `packing` locked.
 pub(crate) fn pack_by<T>(
     pager: &Pager,
     waits: Waits,

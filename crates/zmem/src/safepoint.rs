@@ -1,20 +1,20 @@
-//! The number of threads that run the program's code. A thread is at a safepoint while it waits in
-//! a system call for which the kernel accesses only pinned memory. A thread is alone if all other
+//! Counts the threads that run the program's code. A thread is at a safepoint while it waits in a
+//! system call for which the kernel accesses only pinned memory. A thread is alone if all other
 //! threads are at safepoints (zm-A6).
 //!
 //! ```text
 //!   word: | STOPPED | WAITED | threads that are not at a safepoint |
 //! ```
-//! The word is 0 in a program whose system calls are not dispatched, because its threads are not
-//! counted.
+//! The word is 0 if threads are not counted, because the system calls of the program are not
+//! dispatched.
 
 use crate::policy::LOOKS;
 use crate::sync::{AtomicU32, Ordering::*, wait, wake};
 use std::hint::spin_loop;
 
-/// If set, the one counted thread is alone: no other thread may leave its safepoint.
+/// If set, a thread is alone or tries to be alone, so no other thread may leave its safepoint.
 const STOPPED: u32 = 1 << 31;
-/// If set, a thread waits to leave its safepoint.
+/// If set, some thread waits to leave its safepoint.
 const WAITED: u32 = 1 << 30;
 const COUNT: u32 = WAITED - 1;
 
@@ -25,25 +25,25 @@ pub struct Safepoint {
 }
 
 impl Safepoint {
-    /// Begins to count threads. The caller is the only thread.
+    /// Begins to count threads. The caller is the only thread of the process.
     pub fn enable(&self) {
         self.word.store(1, Release);
     }
 
-    /// Counts a thread, or a process that shares this memory, before its creation. The caller is
-    /// counted already.
+    /// Counts a new thread, or a new process that shares this memory, before it is created. The
+    /// caller is already counted.
     pub fn thread_begins(&self) {
         self.word.fetch_add(1, Relaxed);
     }
 
-    /// Puts this thread at a safepoint: until [`leave`](Self::leave), neither the thread nor the
-    /// kernel on its behalf accesses memory that could be absent. Also called for a thread that has
-    /// ended or was not created.
+    /// Puts this thread at a safepoint. Until [`leave`](Self::leave), neither the thread nor a
+    /// system call of the thread accesses memory that could be absent. Also called for a thread
+    /// that has ended or was not created.
     pub fn enter(&self) {
         self.word.fetch_sub(1, Release);
     }
 
-    /// Moves this thread off its safepoint. Waits while another thread is alone.
+    /// Ends this thread's safepoint. Waits while another thread is alone.
     pub fn leave(&self) {
         loop {
             let seen = self.look_until(|seen| seen & STOPPED == 0);
@@ -63,20 +63,19 @@ impl Safepoint {
         self.word.store(self.is_enabled().into(), Relaxed);
     }
 
-    /// Returns whether threads are counted.
     pub(crate) fn is_enabled(&self) -> bool {
         self.word.load(Relaxed) != 0
     }
 
-    /// If all other threads are at safepoints, keeps them there until [`resume`](Self::resume).
-    /// Returns whether all were at safepoints.
+    /// Keeps all other threads at safepoints until [`resume`](Self::resume), if all of them are at
+    /// safepoints now. Returns false otherwise.
     pub(crate) fn try_stop(&self) -> bool {
         self.word.compare_exchange(1, STOPPED | 1, Acquire, Relaxed).is_ok()
     }
 
-    /// Does the same as [`try_stop`](Self::try_stop), but waits briefly for running threads. If
-    /// another thread has stopped all threads, the caller counts as being at a safepoint until that
-    /// thread calls `resume`; then the caller tries to stop the others.
+    /// Does the same as [`try_stop`](Self::try_stop), but waits briefly until running threads reach
+    /// safepoints. If another thread is already stopping threads, the caller first waits at a
+    /// safepoint until that thread calls `resume`.
     pub(crate) fn stop(&self) -> bool {
         while self.word.fetch_or(STOPPED, Relaxed) & STOPPED != 0 {
             self.enter();
@@ -89,8 +88,8 @@ impl Safepoint {
         }
     }
 
-    /// Returns the word as soon as `wanted` returns true for it, or its last value after `LOOKS`
-    /// loads.
+    /// Loads the word until `wanted` returns true for its value, `LOOKS` times at most. Returns the
+    /// last value.
     fn look_until(&self, wanted: impl Fn(u32) -> bool) -> u32 {
         let mut seen = self.word.load(Acquire);
         for _ in 0..LOOKS {
@@ -103,7 +102,7 @@ impl Safepoint {
         seen
     }
 
-    /// Lets other threads leave their safepoints again.
+    /// Permits other threads to leave their safepoints again.
     pub(crate) fn resume(&self) {
         if self.word.fetch_and(COUNT, Release) & WAITED != 0 {
             wake(&self.word);

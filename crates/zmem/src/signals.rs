@@ -1,8 +1,8 @@
-//! Signal masks, actions and frames, and whether a thread is handling a fault.
+//! Signal masks, actions and frames. Also records whether a thread is handling a fault.
 //!
 //! # Safety
-//! Each structure of the C library begins as zeros, which is a valid value of its type, and the
-//! library fills it.
+//! Each structure of the C library begins as zeros, which are a valid value of its type. Then the
+//! library fills the structure.
 #![allow(unsafe_code)]
 
 use std::cell::Cell;
@@ -19,19 +19,19 @@ impl SignalMask {
 
     /// Returns the mask that corresponds to a set of the C library.
     pub(crate) fn of(set: libc::sigset_t) -> Self {
-        // SAFETY: a set consists of bits, and begins with those of the kernel's signals.
+        // SAFETY: a set consists of bits. The first bits are those of the kernel's signals.
         SignalMask(unsafe { transmute_copy(&set) })
     }
 
     /// Returns the set of the C library that corresponds to the mask.
     pub(crate) fn set(self) -> libc::sigset_t {
         const COPIES: usize = size_of::<libc::sigset_t>() / size_of::<u64>();
-        // SAFETY: a set consists of bits, each of which may be set. The kernel's signals are the
-        // first of them.
+        // SAFETY: a set consists of bits, each of which may be set. The first bits are those of the
+        // kernel's signals.
         unsafe { transmute::<[u64; COPIES], libc::sigset_t>([self.0; COPIES]) }
     }
 
-    /// Returns the mask of the signals that either mask contains.
+    /// Returns the mask of all signals of both masks.
     pub(crate) fn with(self, other: SignalMask) -> Self {
         SignalMask(self.0 | other.0)
     }
@@ -41,8 +41,8 @@ impl SignalMask {
     }
 }
 
-/// Sets the mask of this thread, and returns the previous mask. The C library's function is not
-/// used, because it never blocks the signals that the library uses itself.
+/// Sets the mask of this thread, and returns the previous mask. The system call is made directly,
+/// because the C library's function never blocks the signals that the library uses itself.
 pub(crate) fn set_mask(mask: SignalMask) -> SignalMask {
     let (mut before, how) = (SignalMask::ALL, libc::SIG_SETMASK);
     // SAFETY: both sets are local, and have the size that the call passes to the kernel.
@@ -53,7 +53,7 @@ pub(crate) fn set_mask(mask: SignalMask) -> SignalMask {
     before
 }
 
-/// Holds a mask that is restored when this value is dropped.
+/// The mask that this thread gets again when this value is dropped.
 struct Restore(SignalMask);
 
 impl Drop for Restore {
@@ -69,8 +69,8 @@ pub(crate) fn without_signals<T>(work: impl FnOnce() -> T) -> T {
 }
 
 /// Runs `work`, which starts a thread, with all signals blocked except those that the C library
-/// uses itself. The new thread inherits this mask. Other threads may wait until a thread has
-/// handled a signal of the C library, so no thread may block such a signal for long.
+/// uses itself. The new thread inherits this mask. Threads must not block the C library's signals
+/// for long, because other threads may wait until each thread has handled such a signal.
 pub(crate) fn without_programs_signals<T>(work: impl FnOnce() -> T) -> T {
     // SAFETY: `sigfillset` writes only to the set, which is a local variable.
     let all_of_programs = unsafe {
@@ -129,13 +129,11 @@ thread_local! {
     static IN_HANDLER: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Returns whether this thread is handling a fault. During a fault, the thread must not use the
-/// heap.
+/// Returns whether this thread is handling a fault, and so must not use the heap.
 pub fn in_handler() -> bool {
     IN_HANDLER.get()
 }
 
-/// Sets whether this thread is handling a fault.
 pub(crate) fn set_in_handler(is_in: bool) {
     IN_HANDLER.set(is_in);
 }
@@ -144,7 +142,7 @@ pub(crate) fn set_in_handler(is_in: bool) {
 mod tests {
     use super::*;
 
-    /// Returns the signals that this thread blocks, as the kernel reports them.
+    /// Returns the mask of this thread, as the kernel reports it.
     fn blocked() -> u64 {
         let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix("SigBlk:")).unwrap();

@@ -1,12 +1,12 @@
-//! The word of a block: its state and other facts about it.
+//! The word of a block, which holds the block's state, heat, pins and two flags.
 //!
 //! ```text
 //!   31 .. 16   15 .. 12   11 .. 6   5      4            3 .. 0
 //!   | pins   | heat     | 0       | copy | waited for | state |
 //! ```
-//! A block becomes `Busy` by one compare-and-swap. The thread that performs the swap owns the block
-//! until it publishes another state (zm-S1). While a block is `Busy`, other threads change only the
-//! bit *waited for* and remove pins.
+//! A thread sets the state `Busy` by one compare-and-swap. Then this thread owns the block until it
+//! publishes another state (zm-S1). While a block is `Busy`, other threads may set the bit *waited
+//! for* and remove pins, but change nothing else.
 
 #[cfg(all(test, loom))]
 mod loom_tests;
@@ -20,11 +20,13 @@ const HEAT_SHIFT: u32 = 12;
 const HEAT: u32 = 15 << HEAT_SHIFT;
 const PIN: u32 = 1 << 16;
 
-/// Numbers by which other crates interpret a block's word: the state (the low 4 bits) of a resident
-/// block, the state of a plain block, and the value of one pin. A pinned block is not evicted.
+/// Numbers by which other crates interpret the word of a block. They are the state of a resident
+/// block, the state of a plain block, and the value of one pin. A word holds the state in its low 4
+/// bits.
 pub const WORD_LAYOUT: [u32; 3] = [State::Resident as u32, State::Plain as u32, PIN];
 
-/// The maximum heat of a block: the number of rounds in which the clock's hand skips the block.
+/// The maximum heat of a block. The heat is the number of rounds in which the clock's hand skips
+/// the block.
 pub(crate) const HEAT_MAX: u32 = 15;
 /// The maximum number of pins of a block.
 pub(crate) const PINS_MAX: u32 = u32::MAX / PIN;
@@ -32,41 +34,41 @@ pub(crate) const PINS_MAX: u32 = u32::MAX / PIN;
 /// The state of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
-    /// Reads as zeros and has no page; an access faults.
+    /// The block has no page. An access faults, and then reads zeros.
     Untouched,
-    /// Readable and writable, with its data in memory.
+    /// The block is readable and writable, with its data in memory.
     Resident,
-    /// Cold, with its data in memory. An access (with some backends a write) makes it resident.
+    /// Cold, with its data in memory. An access makes the block resident, or with some backends
+    /// only a write.
     Probation,
-    /// In probation, and being stored.
+    /// In probation, and being stored on the device.
     Evicting,
-    /// Stored on the device, without a page; an access faults.
+    /// The block has no page, and is stored on the device. An access faults.
     Evicted,
     /// Owned by one thread, which changes the block.
     Busy,
-    /// Part of an arena, without a use. An access faults, which is an error of the program.
+    /// In an arena, and not used by the program. An access is the program's own fault.
     Free,
-    /// Part of an arena, in use as a mapping of the program that the pager does not manage: this
-    /// crate does not access the block.
+    /// In an arena, and part of the program's own mapping. This crate does not access the block.
     Plain,
-    /// Closed at a fork, with its data in memory that parent and child share (zm-L16). An access
+    /// Closed at a fork. Parent and child share the pages with the block's data (zm-L16). An access
     /// makes the block resident.
     Shared,
 }
 
 impl State {
-    /// Returns whether a block in this state counts as resident.
+    /// Returns whether blocks in this state count as resident.
     pub(crate) fn is_counted(self) -> bool {
         matches!(self, State::Resident | State::Probation | State::Evicting | State::Shared)
     }
 
-    /// Returns whether a block in this state has no page.
+    /// Returns whether blocks in this state have no page.
     pub(crate) fn is_absent(self) -> bool {
         matches!(self, State::Untouched | State::Evicted | State::Free)
     }
 }
 
-/// The value of a word when it was loaded.
+/// The value of a block's word at the time of a load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct WordValue(u32);
 
@@ -95,7 +97,7 @@ impl WordValue {
         self.state() == State::Resident && self.pins() == 0
     }
 
-    /// Returns whether the device holds a copy of the block's data that is not needed.
+    /// Returns whether the device holds a copy of the block.
     pub(crate) fn has_copy(self) -> bool {
         self.0 & COPY != 0
     }
@@ -113,7 +115,7 @@ impl WordValue {
     }
 }
 
-/// The word of a block. Its value is 0 if the block was never touched.
+/// The word of a block. The value 0 is the state `Untouched`.
 #[derive(Debug)]
 #[repr(transparent)]
 pub(crate) struct BlockWord(AtomicU32);
@@ -124,18 +126,17 @@ impl BlockWord {
         BlockWord(AtomicU32::new(state as u32))
     }
 
-    /// Makes the block resident, before other threads can access its word.
     pub(crate) fn begin_resident(&self) {
         self.0.store(State::Resident as u32, Ordering::Relaxed);
     }
 
-    /// Makes a block of an arena free while its chunk is being opened. If another thread owns the
-    /// block, that thread releases it at once, because the chunk is not open.
+    /// Makes a block of an arena free while the block's chunk is being opened. Waits while another
+    /// thread owns the block. That thread releases the block at once, because the chunk is not
+    /// open.
     pub(crate) fn begin_free(&self) {
         self.change(|seen| seen.with_state(State::Free));
     }
 
-    /// Changes the word as soon as no thread owns the block.
     fn change(&self, change: impl Fn(WordValue) -> WordValue) {
         loop {
             let seen = self.load();
@@ -147,7 +148,7 @@ impl BlockWord {
         }
     }
 
-    /// Makes the block resident and pins it permanently, in a child that still has only one thread.
+    /// Makes the block resident and pins it for good, in a child that still has one thread.
     #[cfg(not(loom))]
     pub(crate) fn keep(&self) {
         let kept = self.load().with_state(State::Resident);
@@ -158,25 +159,26 @@ impl BlockWord {
         WordValue(self.0.load(Ordering::Acquire))
     }
 
-    /// Replaces the word if its value is still `seen`. Returns whether the word was replaced.
     fn step(&self, seen: WordValue, next: WordValue) -> bool {
         self.0.compare_exchange(seen.0, next.0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
-    /// Makes the caller the owner of the block if its word is still `seen`, which is not `Busy`.
+    /// Makes the caller the owner of the block if the word is still `seen`. The state of `seen` is
+    /// not `Busy`.
     pub(crate) fn try_own(&self, seen: WordValue) -> bool {
         debug_assert!(seen.state() != State::Busy);
         self.step(seen, seen.with_state(State::Busy))
     }
 
-    /// Marks a block in probation as being stored. A block that is being stored has no owner.
+    /// Takes the step from `Probation` to `Evicting` if the word is still `seen`. An `Evicting`
+    /// block has no owner.
     pub(crate) fn try_begin_evicting(&self, seen: WordValue) -> bool {
         debug_assert!(seen.state() == State::Probation);
         self.step(seen, seen.with_state(State::Evicting))
     }
 
-    /// Makes the caller the owner of a block that the caller has stored, unless a thread accessed
-    /// the block first.
+    /// Makes the caller the owner of an `Evicting` block that it has stored. Returns false if a
+    /// thread has accessed the block.
     pub(crate) fn try_end_evicting(&self) -> bool {
         let mut seen = self.load();
         while seen.state() == State::Evicting {
@@ -188,11 +190,11 @@ impl BlockWord {
         false
     }
 
-    /// Ends the caller's ownership: sets the state, applies `change` to the other bits, and wakes
+    /// Ends the caller's ownership. Sets the state, changes the other bits by `change`, and wakes
     /// threads that wait for the block.
     pub(crate) fn publish(&self, state: State, change: impl Fn(WordValue) -> WordValue) {
         debug_assert!(self.load().state() == State::Busy && state != State::Busy);
-        // Other threads may remove pins at the same time.
+        // Other threads may remove pins during the change.
         let next = |word: u32| Some(change(WordValue(word & !WAITED).with_state(state)).0);
         let before = self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, next);
         if before.is_ok_and(|before| before & WAITED != 0) {
@@ -200,7 +202,7 @@ impl BlockWord {
         }
     }
 
-    /// Waits until the block's owner publishes a state. May return early.
+    /// Waits until the block's owner publishes a state. The wait may end early.
     pub(crate) fn wait(&self, seen: WordValue) {
         debug_assert!(seen.state() == State::Busy);
         let waited = WordValue(seen.0 | WAITED);
@@ -209,7 +211,6 @@ impl BlockWord {
         }
     }
 
-    /// Does the same as [`wait`](Self::wait), but waits for at most `time`.
     #[cfg(not(loom))]
     pub(crate) fn wait_for(&self, seen: WordValue, time: std::time::Duration) {
         let waited = WordValue(seen.0 | WAITED);
@@ -218,19 +219,19 @@ impl BlockWord {
         }
     }
 
-    /// Adds a pin to a resident or plain block, if its word is still `seen`.
+    /// Adds a pin to a block that is not `Busy`, if the word is still `seen` and has room for a
+    /// pin.
     pub(crate) fn try_pin(&self, seen: WordValue) -> bool {
         debug_assert!(seen.state() != State::Busy);
         seen.pins() < PINS_MAX && self.step(seen, WordValue(seen.0 + PIN))
     }
 
-    /// Removes a pin.
     pub(crate) fn unpin(&self) {
         let before = WordValue(self.0.fetch_sub(PIN, Ordering::AcqRel));
         debug_assert!(before.pins() > 0);
     }
 
-    /// Changes the bits other than the state, if the word is still `seen` and not `Busy`.
+    /// Changes bits other than the state, if the word is still `seen` and the block is not `Busy`.
     pub(crate) fn try_change(
         &self,
         seen: WordValue,
@@ -239,7 +240,7 @@ impl BlockWord {
         seen.state() != State::Busy && self.step(seen, change(seen))
     }
 
-    /// Records whether the device holds a copy of the block's data that is not needed.
+    /// Records whether the device holds a copy of the block.
     pub(crate) fn set_copy(&self, has_copy: bool) {
         self.change(|seen| seen.with_copy(has_copy));
     }

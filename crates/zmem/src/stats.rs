@@ -5,22 +5,23 @@ use crate::limit::evictable;
 use crate::pager::Pager;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// The memory that a region holds, and counts of events of its blocks. Counts and maxima begin when
-/// the region is created, or in a child at the fork.
+/// The memory that a region holds, and counts of events. Counts and maxima begin when the region is
+/// created, or in a child at the fork.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
     /// The backend that handles accesses to absent blocks: `signal`, `signal-mappings`,
     /// `signal-remap`, `userfaultfd`, `userfaultfd-sigbus`, or `none` in a child.
     pub backend: &'static str,
-    /// How the backend handles accesses, and why it was chosen, as a text that may change.
+    /// A description of the backend, and the reason why it was chosen. The text may change in later
+    /// versions.
     pub backend_reason: &'static str,
-    /// The size of a block, the unit of eviction, in bytes: the size of the requested order, or a
-    /// multiple of this size if the process could otherwise have too many mappings.
+    /// The size of a block in bytes. A block is evicted as a whole. The size is that of the
+    /// requested order, or a multiple if smaller blocks could need too many mappings.
     pub block: usize,
     /// The limit of `held` in bytes, if a limit is set.
     pub limit: Option<u64>,
-    /// Bytes held: resident blocks, the device, tables (page tables too) and buffers.
+    /// Bytes held: resident blocks, the device, tables, page tables and buffers.
     pub held: u64,
     /// The largest value of `held` so far, in bytes.
     pub held_max: u64,
@@ -28,32 +29,32 @@ pub struct Stats {
     pub resident: u64,
     /// The largest value of `resident` so far, in bytes.
     pub resident_max: u64,
-    /// Bytes of memory that the device uses, with all its tables and streams.
+    /// Bytes that the device uses, with all its tables and streams.
     pub device: u64,
-    /// Bytes of the device's pool: the pages that hold compressed blocks.
+    /// Bytes of the device's pages that hold compressed blocks.
     pub pool: u64,
-    /// Bytes stored on the device, before compression.
+    /// Bytes of all blocks on the device, before compression.
     pub stored: u64,
-    /// Bytes stored on the device, after compression.
+    /// Bytes of all blocks on the device, after compression.
     pub compressed: u64,
-    /// The value of `stored` at the measurement with the largest `compressed`, in bytes, a multiple
+    /// The value of `stored` in bytes when `compressed_max` was measured, rounded up to a multiple
     /// of 1 KiB.
     pub stored_max: u64,
-    /// The largest measured value of `compressed`, in bytes, rounded up to a multiple of 1 KiB.
+    /// The largest measured value of `compressed` in bytes, rounded up to a multiple of 1 KiB.
     pub compressed_max: u64,
-    /// The durations of faults, without the kernel's time to deliver them.
+    /// The durations of faults, without the time that the kernel takes to deliver a fault.
     pub faults: Histogram,
-    /// Blocks that were touched for the first time, or for the first time since they became zeros.
+    /// Blocks that were accessed while they were untouched.
     pub first_touches: u64,
-    /// Blocks that were accessed in probation, and so needed no decompression.
+    /// Blocks that were accessed in probation, which needs no decompression.
     pub kept: u64,
     /// Blocks that were filled from the device.
     pub filled: u64,
-    /// Filled blocks that were not needed yet, and were filled together with a needed block.
+    /// Filled blocks that were not accessed, but were filled together with an accessed block.
     pub ahead: u64,
-    /// Filled blocks that were decompressed in place, because no other thread ran.
+    /// Filled blocks that were decompressed at their addresses, because no other thread ran.
     pub in_place: u64,
-    /// Filled blocks that had been evicted only a short time before the fill.
+    /// Filled blocks that were evicted only a short time before the fill.
     pub refaults: u64,
     /// The number of times that a thread waited for a block that another thread was changing.
     pub waits: u64,
@@ -61,9 +62,9 @@ pub struct Stats {
     pub marked: u64,
     /// Blocks that were evicted.
     pub evicted: u64,
-    /// Evicted blocks that the compressor thread stored, while the evicting thread continued.
+    /// Evicted blocks that the compressor thread stored.
     pub aside: u64,
-    /// Evicted blocks that contained only zeros, so nothing was stored.
+    /// Evicted blocks that contained only zeros, which are not stored.
     pub zeros: u64,
     /// Blocks that were accessed while they were being stored.
     pub stolen: u64,
@@ -121,8 +122,8 @@ pub(crate) fn stats(pager: &Pager) -> Stats {
     }
 }
 
-/// Returns the number of bytes by which the limit is too small: see `Window`. Returns `None` until
-/// the current window ends.
+/// Ends the current `Window`, and returns the number of bytes by which the limit is too small.
+/// Returns `None` if the window has not ended, or the limit is not too small.
 pub(crate) fn lacks(pager: &Pager) -> Option<u64> {
     let (mut window, now) = (pager.watched.try_lock()?, milliseconds());
     if !window.is_over(now) {
@@ -139,8 +140,8 @@ pub(crate) fn lacks(pager: &Pager) -> Option<u64> {
     };
     let lacking = window.end(next, pager.sizes.block)?;
     let mm = pager.device.mm_stat();
-    // With a larger limit, all stored blocks could be resident, and would use no memory of the
-    // device.
+    // Blocks that become resident under a larger limit free memory of the device. At most all
+    // stored blocks can become resident.
     let lacking = lacking.min(mm.orig_data_size);
     let share = mm.compr_data_size as f64 / mm.orig_data_size.max(1) as f64;
     Some(lacking - (lacking as f64 * share) as u64)

@@ -1,6 +1,6 @@
-//! The data of blocks on the device: stores them, and discards copies, which are data that the
-//! device still stores although their blocks are resident. No thread reads copies. All functions
-//! except `note_copies` and `is_stored` are called under the eviction lock.
+//! The data of blocks on the device. A *copy* is data on the device that no thread reads, because
+//! the block is resident or was freed. All functions except `note_copies` and `is_stored` run under
+//! the eviction lock.
 
 use crate::counters::count;
 use crate::options::is_zero;
@@ -11,18 +11,18 @@ use crate::state::State;
 use std::ops::Range;
 use std::sync::atomic::Ordering::{AcqRel, Relaxed};
 
-/// Frees the data of some blocks in the device. Returns whether all of them were freed: freeing
-/// part of a larger block needs memory, which the system may refuse.
+/// Frees the data of blocks on the device. Returns whether all of these data were freed. To free a
+/// part of a device block, the device needs memory, which the system may refuse.
 pub(crate) fn discard(pager: &Pager, blocks: Range<usize>) -> bool {
     let bytes = pager.bytes_of(blocks);
     pager.device.discard(bytes.start as u64, bytes.len() as u64).is_ok()
 }
 
-/// Records that some blocks may have copies, so that `drop_copies` finds them.
+/// Records that blocks may have copies, so that `drop_copies` finds these copies.
 pub(crate) fn note_copies(pager: &Pager, blocks: Range<usize>) {
     for window in blocks.start / CLOCK_WINDOW..blocks.end.div_ceil(CLOCK_WINDOW) {
-        // The bit is written even if it is set already, so that the thread that clears the bit
-        // sees the present state of the blocks.
+        // The bit is written even if it is already set. So the thread that clears the bit sees the
+        // present states of the blocks.
         pager.copied[window / 64].fetch_or(1 << (window % 64), AcqRel);
     }
 }
@@ -38,14 +38,13 @@ pub(crate) fn drop_copies(pager: &Pager) {
     }
 }
 
-/// Frees the copies in a clock window. Copies that can't be freed are recorded again.
+/// Frees the copies of a clock window's blocks. Copies that can't be freed are recorded again.
 fn drop_copies_of(pager: &Pager, window: usize) {
     let has_copy = |block: usize| {
         let seen = pager.words[block].load();
         if seen.state() == State::Busy {
-            // The owner of the block may be filling the block, after which a copy exists. This
-            // function must not wait for the owner, because a child of fork may lack the
-            // owner's thread (zm-F3).
+            // If the owner is filling the block, a copy will exist after the fill. This thread must
+            // not wait for the owner, because a child may lack the owner (zm-F3).
             note_copies(pager, block..block + 1);
         }
         seen.has_copy() && seen.state() != State::Busy
@@ -59,8 +58,7 @@ fn drop_copies_of(pager: &Pager, window: usize) {
     });
 }
 
-/// Chooses the fate of each block: `Zeros` if the block is all zeros, otherwise `Waiting` (to
-/// be queued for the compressor thread).
+/// Returns the fate of each block: `Zeros` if the block is all zeros, otherwise `Waiting`.
 pub(crate) fn defer(pager: &Pager, run: Range<usize>, data: &[u8]) -> Outcome {
     debug_assert!(run.len() <= CLOCK_WINDOW);
     let mut outcome = ALL_STORED;
@@ -70,10 +68,11 @@ pub(crate) fn defer(pager: &Pager, run: Range<usize>, data: &[u8]) -> Outcome {
     outcome
 }
 
-/// Stores the blocks of a run that are not all zeros.
+/// Stores the blocks of a run that are not all zeros. Returns the fate of each block.
 pub(crate) fn store(pager: &Pager, run: Range<usize>, data: &[u8]) -> Outcome {
     let mut outcome = ALL_STORED;
-    // A block consists of several blocks of the device if one mark covers all of these (zm-M2).
+    // The number of blocks in a block of the device, or 1 if blocks are larger than blocks of the
+    // device (zm-M2).
     let step = (pager.sizes.device_block / pager.sizes.block).max(1);
     let of = |blocks: &Range<usize>| {
         &data[pager.bytes_of(blocks.start - run.start..blocks.end - run.start)]
@@ -96,11 +95,12 @@ pub(crate) fn store(pager: &Pager, run: Range<usize>, data: &[u8]) -> Outcome {
     outcome
 }
 
-/// Writes blocks to the device. Returns whether that saves memory; if not, counts the reason.
+/// Writes blocks to the device. Returns whether this saves memory. Counts blocks that the device
+/// refused or that did not compress.
 pub(crate) fn is_stored(pager: &Pager, blocks: Range<usize>, data: &[u8]) -> bool {
     let at = pager.bytes_of(blocks.clone()).start as u64;
-    // Raw blocks save no memory, so a block stays resident if more than half of its device
-    // blocks are raw.
+    // A raw block saves no memory. So a block stays resident if more than half of its device blocks
+    // are raw.
     let parts = (data.len() / pager.sizes.device_block) as u64;
     let counter = match pager.device.write_with_outcome(at, data) {
         Ok(written) if written.raw * 2 < parts.max(1) + 1 => return true,
@@ -114,16 +114,15 @@ pub(crate) fn is_stored(pager: &Pager, blocks: Range<usize>, data: &[u8]) -> boo
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     Stored,
-    /// The block is all zeros: no data are stored.
+    /// The block is all zeros, which are not stored.
     Zeros,
-    /// A copy of the block is queued for the compressor thread.
+    /// The block will be queued for the compressor thread.
     Waiting,
-    /// The block stays resident, because the device refused it or compression did not make it
-    /// smaller.
+    /// The block stays resident, because the device refused it or it did not compress.
     Kept,
 }
 
-/// The results for all blocks of a run, which has at most `CLOCK_WINDOW` blocks.
+/// The fate of each block of a run. A run has at most `CLOCK_WINDOW` blocks.
 pub(crate) type Outcome = [Fate; CLOCK_WINDOW];
 
 pub(crate) const ALL_STORED: Outcome = [Fate::Stored; CLOCK_WINDOW];

@@ -1,4 +1,5 @@
-//! The synchronisation primitives of this crate, in one module so that loom can replace them.
+//! The synchronisation primitives of this crate. In builds for loom, loom's types replace these
+//! primitives.
 
 #[cfg(not(loom))]
 pub(crate) use std::sync::atomic::{AtomicU32, Ordering, fence};
@@ -11,7 +12,7 @@ use rustix::thread::futex;
 #[cfg(not(loom))]
 use std::time::Duration;
 
-/// Waits for a [`wake`] of `word`, if `word` still has the value `seen`. May return early.
+/// Waits for a [`wake`] of `word`, if `word` still has the value `seen`. The wait may end early.
 #[cfg(not(loom))]
 pub(crate) fn wait(word: &AtomicU32, seen: u32) {
     let mut patience = page::Patience::new("a word of another thread's");
@@ -21,7 +22,7 @@ pub(crate) fn wait(word: &AtomicU32, seen: u32) {
     }
 }
 
-/// Waits for a [`wake`] of `word` without a time limit, because the thread has no work.
+/// Waits for a [`wake`] of `word` while the thread has no work, without a time limit.
 #[cfg(not(loom))]
 pub(crate) fn idle(word: &AtomicU32, seen: u32) {
     let _woken = futex::wait(word, futex::Flags::PRIVATE, seen, None);
@@ -37,13 +38,12 @@ pub(crate) fn wait_for(word: &AtomicU32, seen: u32, time: Duration) {
     let _woken = futex::wait(word, futex::Flags::PRIVATE, seen, Some(&time));
 }
 
-/// Wakes all threads that wait for `word`.
 #[cfg(not(loom))]
 pub(crate) fn wake(word: &AtomicU32) {
     let _count = futex::wake(word, futex::Flags::PRIVATE, i32::MAX as u32);
 }
 
-/// A futex made of loom's types: one lock is held to compare and wait, and to wake.
+/// A futex made of loom's types. One lock protects both the comparison before a wait, and a wake.
 #[cfg(loom)]
 mod model {
     use super::{AtomicU32, Ordering};

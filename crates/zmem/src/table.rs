@@ -1,7 +1,7 @@
-//! Tables, each in its own mapping, because signal handlers can't use the heap.
+//! Tables, each in its own mapping.
 //!
 //! # Safety
-//! Only a [`Table`] accesses its mapping, until the table is dropped.
+//! Until a [`Table`] is dropped, only this table accesses its mapping.
 #![allow(unsafe_code)]
 
 use crate::Error;
@@ -17,14 +17,14 @@ unsafe impl Zeroed for crate::state::BlockWord {}
 // SAFETY: `ChunkWord` is a transparent `AtomicU32`, all of whose values are valid.
 unsafe impl Zeroed for crate::chunk_word::ChunkWord {}
 
-/// Maps private memory at an address that the kernel chooses. The memory is not locked.
+/// Maps private memory at an address that the kernel chooses, and unlocks it.
 pub(crate) fn map(bytes: usize, protection: ProtFlags) -> Result<NonNull<u8>, Errno> {
     // SAFETY: the kernel chooses the address, so no existing mapping is replaced.
     let start = unsafe {
         mmap_anonymous(null_mut(), bytes, protection, MapFlags::PRIVATE | MapFlags::NORESERVE)?
     };
     if !page::is_confined() {
-        // SAFETY: this changes no data. After `mlockall(MCL_FUTURE)` a new mapping is locked.
+        // SAFETY: the call changes no data. After `mlockall(MCL_FUTURE)` a new mapping is locked.
         let _refused = unsafe { munlock(start, bytes) };
     }
     NonNull::new(start.cast()).ok_or(Errno::NOMEM)
@@ -37,7 +37,7 @@ pub(crate) fn unmap(start: NonNull<u8>, bytes: usize) {
     let _left = unsafe { munmap(start.as_ptr().cast(), bytes) };
 }
 
-/// A table whose values begin as zero bytes. Its pages use no memory until they are touched.
+/// A table whose values begin as zero bytes. Untouched pages of the table use no memory.
 #[derive(Debug)]
 pub(crate) struct Table<T> {
     start: NonNull<T>,
@@ -45,8 +45,8 @@ pub(crate) struct Table<T> {
     held: PhantomData<T>,
 }
 
-// SAFETY: a table only lends shared references to `T`, which is `Sync`, and any thread may unmap
-// the mapping.
+// SAFETY: a table only lends shared references to `T`, which is `Sync`. Any thread may unmap the
+// table's mapping.
 unsafe impl<T: Zeroed> Send for Table<T> {}
 // SAFETY: a table only lends shared references to `T`, which is `Sync`.
 unsafe impl<T: Zeroed> Sync for Table<T> {}

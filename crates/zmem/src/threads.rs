@@ -1,13 +1,13 @@
-//! Whether a thread is the only one that may access managed memory.
+//! Determines whether a thread is alone: no other thread may access managed memory.
 //!
-//! Threads of this crate never access managed memory. This module counts each of them from its
-//! first instructions until shortly before its end. The kernel counts every thread from before it
-//! runs until it can no longer access memory. So if the kernel counts one thread more than this
-//! module, that thread is the caller. Only the caller could create another thread, so this holds
-//! until the caller returns to the program's code.
+//! Threads of this crate never access managed memory. This module counts these threads, each from
+//! its first instructions until shortly before its end. The kernel counts each thread of the
+//! process as long as the thread can access memory. So if the kernel counts one thread more than
+//! this module, no other thread of the program exists. Only the caller could create another thread,
+//! so the caller stays alone until it returns to the program's code.
 //!
-//! If the program's threads report that they wait, a waiting thread counts as one that accesses no
-//! memory.
+//! If the program's system calls are dispatched, other threads at safepoints do not count
+//! (`SAFEPOINT`).
 
 use crate::descriptor::TASKS;
 use crate::error::fatal;
@@ -21,27 +21,28 @@ use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst, fence};
 
-/// The number of links of the directory of threads, in addition to one link for each thread.
+/// The number of links of /proc/self/task in addition to one link for each thread.
 const LINKS: usize = 2;
-/// The lower half of `OWN` is the number of threads, the upper half the number of its changes.
+/// The unit of the upper half of `OWN`, which counts changes.
 const CHANGE: u64 = 1 << 32;
 
-/// The number of this crate's running threads, and the number of changes of this number.
+/// The number of this crate's threads (lower half), and the number of its changes (upper half).
 static OWN: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
     static IS_OWN: Cell<bool> = const { Cell::new(false) };
-    /// The number of checks that this thread will skip now, and the number to skip after the next
-    /// unsuccessful check.
+    /// The number of checks that this thread still skips, and the number that it skips after the
+    /// next unsuccessful check.
     static LATER: Cell<(u32, u32)> = const { Cell::new((0, ASKED_LATER)) };
 }
 
-/// The number of the program's running threads. The code that creates, ends or suspends threads
-/// maintains this number.
+/// The number of the program's threads that are not at a safepoint. Code that creates, ends or
+/// suspends threads updates this number.
 pub static SAFEPOINT: Safepoint = Safepoint { word: AtomicU32::new(0) };
 
-/// Proof that no other thread may access managed memory. If other threads are stopped, the proof
-/// holds until this value is dropped; otherwise until this thread returns to the program's code.
+/// Proof that no other thread accesses managed memory. The proof holds until this value is dropped
+/// or this thread returns to the program's code. Dropping this value permits other threads to leave
+/// their safepoints.
 #[derive(Debug)]
 pub(crate) struct WorldStopped(PhantomData<*const ()>);
 
@@ -53,8 +54,8 @@ impl Drop for WorldStopped {
     }
 }
 
-/// Calls `work`, which accesses no managed memory, on a thread of this crate. If `work` panics,
-/// aborts the process with a message about `what`.
+/// Calls `work` on a thread of this crate, which counts during the call. `work` accesses no managed
+/// memory. If `work` panics, aborts the process with a message about `what`.
 pub(crate) fn run_counted(what: &str, work: impl FnOnce()) {
     IS_OWN.set(true);
     OWN.fetch_add(CHANGE + 1, SeqCst);
@@ -71,23 +72,23 @@ pub(crate) fn begin_child() {
     SAFEPOINT.begin_child();
 }
 
-/// Returns the number of threads of the process that owns this memory.
+/// Returns the kernel's number of threads of the process that owns this memory.
 fn count() -> Option<usize> {
     let count = |stat: &Stat| usize::try_from(stat.st_nlink).ok()?.checked_sub(LINKS);
     match TASKS.kept().look() {
         Some(stat) => count(&stat),
-        // The file in /proc would count only this process's own thread.
+        // A child of `vfork` that opened the file would get the number of its own threads.
         None if shares_memory() => None,
         None => count(&TASKS.with(|file| fstat(file)).ok()?),
     }
 }
 
-/// Returns a proof that this thread is the only one that may access managed memory. Returns `None`
-/// if there are other such threads, or if that is unknown. The caller has blocked all signals.
+/// Returns a proof that this thread is alone. Returns `None` if other threads may access managed
+/// memory. The caller has blocked all signals.
 pub(crate) fn try_stop_world() -> Option<WorldStopped> {
     let is_counted = SAFEPOINT.is_enabled();
-    // Other threads may only be stopped by a thread that can't be killed alone. A process that
-    // shares memory with this one can be killed alone.
+    // A thread that can be killed alone must not stop other threads. A child of `vfork`, which
+    // shares this memory, can be killed alone.
     let is_never = IS_OWN.get() || is_counted && shares_memory();
     let (later, next) = LATER.get();
     let is_alone = match later {
@@ -108,8 +109,8 @@ fn is_alone() -> bool {
     let own = OWN.load(SeqCst);
     fence(SeqCst);
     let count = count();
-    // A thread of this crate that ended before the kernel counted has changed `OWN` before this
-    // load.
+    // If a thread of this crate ended before the kernel's count, this load sees the thread's change
+    // of `OWN`.
     fence(SeqCst);
     count == Some(own as u32 as usize + 1) && OWN.load(SeqCst) == own
 }

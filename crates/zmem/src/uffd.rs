@@ -1,9 +1,9 @@
-//! userfaultfd(2): the requests that are sent to the kernel through its descriptor.
+//! The requests that are sent to the kernel through a userfaultfd.
 //!
 //! # Safety
 //! Numbers and structures follow the kernel's interface, which is the same on all supported
 //! processors. Each range lies in [`Managed`] memory. The caller owns the blocks of the range, or
-//! has exclusive access to them, as [`memory`](crate::memory) requires of code that changes pages.
+//! has exclusive access to these blocks, as [`memory`](crate::memory) requires.
 #![allow(unsafe_code)]
 
 mod open;
@@ -20,19 +20,19 @@ use rustix::io::Errno;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering::AcqRel, Ordering::Acquire, Ordering::Release};
 
-/// A fault that has not been handled yet.
+/// A fault that a message reports.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fault {
     pub(crate) address: usize,
-    /// The thread that waits until the fault is handled.
+    /// The thread ID of the thread that waits until the fault is handled.
     pub(crate) thread: u32,
 }
 
-/// A packed descriptor. A child may replace it by another one.
+/// The word of a `Descriptor`. A child replaces its parent's descriptor.
 #[derive(Debug)]
 pub(crate) struct Uffd(AtomicU64);
 
-/// The number of bytes of a range that were processed, and why the rest was not processed.
+/// The number of bytes of a range that were processed before an error, and the error.
 #[derive(Debug)]
 pub(crate) struct Short {
     pub(crate) done: usize,
@@ -45,8 +45,8 @@ fn place(memory: &Managed, range: &Range<usize>) -> Place {
     Place { start: start as u64, bytes: range.len() as u64 }
 }
 
-/// Calls `step` until the whole range is processed, or an error other than EAGAIN occurs. The
-/// kernel refuses a range that spans several mappings, so such a range is processed page by page.
+/// Calls `step` until the whole range is processed, or an error other than EAGAIN occurs. If the
+/// kernel refuses the range because it spans several mappings, the range is processed page by page.
 fn go_on(
     range: Range<usize>,
     mut step: impl FnMut(Range<usize>) -> (Result<(), Errno>, i64),
@@ -72,13 +72,13 @@ fn go_on(
 }
 
 impl Uffd {
-    /// Opens a userfaultfd, if permitted. Also returns whether the userfaultfd can move pages.
+    /// Opens a userfaultfd. Also returns whether the userfaultfd can move pages.
     pub(crate) fn open(delivery: Delivery, wants_move: CanMove) -> Result<(Self, CanMove), Errno> {
         let (file, can_move) = open_for(delivery, wants_move)?;
         Ok((Uffd(AtomicU64::new(Descriptor::raised(fstat(&file), file).0)), can_move))
     }
 
-    /// Opens a userfaultfd in a child, in place of the parent's userfaultfd.
+    /// Replaces the parent's userfaultfd in a child by a new userfaultfd.
     pub(crate) fn open_again(&self, wants_move: CanMove) -> Result<(), Errno> {
         self.close();
         let (file, can_move) = open_for(Delivery::Signal, wants_move)?;
@@ -94,15 +94,14 @@ impl Uffd {
         Descriptor(self.0.swap(Descriptor::NONE.0, AcqRel)).close();
     }
 
-    /// Returns the descriptor, which is open until [`close`](Self::close). If the program closed
-    /// the descriptor, requests fail.
+    /// Returns the descriptor. If the program has closed the descriptor, requests fail.
     pub(crate) fn file(&self) -> Result<BorrowedFd<'_>, Errno> {
         Descriptor(self.0.load(Acquire)).file().ok_or(Errno::BADF)
     }
 
     fn ask<T>(&self, request: u64, mut of: T) -> (Result<(), Errno>, T) {
-        // SAFETY: callers pass the structure that belongs to the request's number. The ranges in it
-        // obey the rules in the module's documentation.
+        // SAFETY: callers pass the structure that belongs to the request's number. The ranges in
+        // this structure obey the rules in the module's documentation.
         let asked = self.file().and_then(|file| unsafe { ask(file, request, &mut of) });
         (asked, of)
     }
@@ -113,17 +112,17 @@ impl Uffd {
         self.ask(REGISTER, Register { place, mode, calls: 0 }).0
     }
 
-    /// Unregisters memory: this userfaultfd reports no more accesses to it.
+    /// Unregisters memory. Accesses to this memory are no longer reported.
     pub(crate) fn unregister(&self, memory: &Managed) -> Result<(), Errno> {
         self.ask(UNREGISTER, place(memory, &(0..memory.bytes()))).0
     }
 
-    /// Wakes threads that wait for a page of `range`, so that they access the page again.
+    /// Wakes the threads that wait for pages of `range`. The threads repeat their accesses.
     pub(crate) fn wake(&self, memory: &Managed, range: Range<usize>) -> Result<(), Errno> {
         self.ask(WAKE, place(memory, &range)).0
     }
 
-    /// Fills absent pages with `data`. Each page appears to all threads atomically.
+    /// Fills absent pages with `data`. For other threads, each page is filled atomically.
     pub(crate) fn copy(&self, memory: &Managed, start: usize, data: &[u8]) -> Result<(), Errno> {
         self.copy_from(memory, start..start + data.len(), data.as_ptr().addr())
     }
@@ -154,13 +153,13 @@ impl Uffd {
         .map_err(|short| short.errno)
     }
 
-    /// Fills the absent pages of `range` with zeros.
+    /// Fills those pages of `range` that are absent with zeros.
     pub(crate) fn fill_holes(&self, memory: &Managed, range: Range<usize>) -> Result<(), Errno> {
         let page = page::page_size();
         for at in range.step_by(page) {
             match self.zero(memory, at..at + page) {
-                // If the region has ended, the memory is no longer registered, and absent pages
-                // read as zeros anyway.
+                // After ENOENT, the region has ended, so its memory is not registered, and absent
+                // pages read as zeros.
                 Err(Errno::EXIST | Errno::NOENT) | Ok(()) => {}
                 Err(errno) => return Err(errno),
             }
@@ -168,7 +167,7 @@ impl Uffd {
         Ok(())
     }
 
-    /// Moves pages to the same offset in other memory.
+    /// Moves the pages of `range` from the memory `from` to the same offsets of the memory `to`.
     pub(crate) fn transfer(
         &self,
         from: &Managed,
@@ -183,7 +182,7 @@ impl Uffd {
         })
     }
 
-    /// Protects present pages, so that writes to them fault, or unprotects them.
+    /// Write-protects the present pages of `range`, or removes this protection.
     pub(crate) fn protect(
         &self,
         memory: &Managed,

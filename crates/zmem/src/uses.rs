@@ -1,12 +1,13 @@
-//! The uses of an arena's blocks: some blocks are managed, others are the program's own mappings.
+//! Changes the uses of an arena's blocks. Some blocks are managed, and others belong to the
+//! program's own mappings.
 //!
 //! ```text
 //!   Free -------> Managed: Untouched      Plain -> Managed: Resident
 //!    ^ '-> Plain     |                      ^        |
 //!    '---------------'  contents dropped    '--------'  filled
 //! ```
-//! Only one caller at a time changes the use of a block. During a change, other threads may access
-//! and evict the block (zm-R2).
+//! Only one thread at a time changes the use of a block. During the change, other threads may
+//! access and evict the block (zm-R2).
 
 use crate::chunk_word::Chunk;
 use crate::owned::own_first;
@@ -18,16 +19,17 @@ use std::ops::Range;
 /// The use of an arena's blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
-    /// No use: an access faults, which is an error of the program.
+    /// The blocks are not used. An access is the program's own fault.
     Free,
-    /// The blocks are readable and writable, and are evicted and filled like those of a region.
+    /// The blocks are readable and writable, and are evicted and filled like blocks of a region.
     Managed,
-    /// The blocks are mappings of the program that are not managed.
+    /// The blocks belong to mappings of the program, which this crate does not access.
     Plain,
 }
 
 impl Use {
-    /// Returns the use of a block in this state, if no thread owns the block and its chunk is open.
+    /// Returns the use of a block in the state `state`. The block's chunk is open, and no thread
+    /// owns the block.
     fn of(state: State) -> Self {
         match state {
             State::Free => Use::Free,
@@ -37,12 +39,12 @@ impl Use {
     }
 }
 
-/// Changes the use of blocks of one chunk. Blocks that become free lose their contents, free
-/// blocks become zeros, and all other blocks keep their contents.
+/// Changes the use of blocks of one chunk. A block that becomes free loses its contents. A block
+/// that was free becomes zeros. Any other block keeps its contents.
 ///
 /// # Errors
-/// [`Error::Locked`]: a block that is to be plain has too many pins. The blocks before it were
-/// changed.
+/// [`Error::Locked`] if a block that should become plain has too many pins. After this error, the
+/// blocks before the pinned block are changed.
 pub(crate) fn set_use(
     pager: &Pager,
     blocks: Range<usize>,
@@ -78,8 +80,8 @@ pub(crate) fn set_use(
     Ok(())
 }
 
-/// Changes the first blocks of `blocks` from the state `from` to the state `to`, one of which
-/// is an unmanaged state. Returns the number of the block after the changed blocks.
+/// Changes blocks at the start of `blocks` from the state `from` to the state `to`, and returns the
+/// number of the block after them. At least one of the two states is unmanaged.
 fn turn(pager: &Pager, blocks: Range<usize>, from: State, to: State) -> usize {
     let mut own = own_first(pager, blocks, from, |_| true);
     let Range { start, end } = own.blocks();
@@ -87,7 +89,7 @@ fn turn(pager: &Pager, blocks: Range<usize>, from: State, to: State) -> usize {
         return end;
     }
     if to == State::Plain && !chunk::is_open_around(pager, start) {
-        // The chunk was closed, because all of its blocks were absent.
+        // Another thread has closed the chunk, because all of the chunk's blocks were absent.
         own.release();
         chunk::open(pager, start, |_| true);
         return start;
@@ -105,11 +107,10 @@ fn turn(pager: &Pager, blocks: Range<usize>, from: State, to: State) -> usize {
     end
 }
 
-/// Frees the first blocks of `blocks`, which are managed and in the same state. Returns the
+/// Frees the managed blocks at the start of `blocks` that are in the state `state`. Returns the
 /// number of the block after the freed blocks.
 fn free_managed(pager: &Pager, blocks: Range<usize>, state: State) -> usize {
-    // The eviction lock is held, because otherwise the evicting thread could be reading these
-    // blocks (zm-S3).
+    // Without this lock, the evicting thread could be reading these blocks (zm-S3).
     let _lock = pager.eviction_lock.lock();
     let own = own_first(pager, blocks, state, |_| true);
     let end = own.blocks().end;
@@ -117,16 +118,16 @@ fn free_managed(pager: &Pager, blocks: Range<usize>, state: State) -> usize {
     end
 }
 
-/// Fills at most one batch of the first blocks of `blocks`, and makes them plain. Returns the block
-/// after them.
+/// Fills the managed blocks at the start of `blocks`, at most a batch, and makes these blocks
+/// plain. Returns the number of the block after these blocks.
 fn make_plain(pager: &Pager, blocks: Range<usize>, buf: &mut [u8]) -> Result<usize, Error> {
     let is_managed = |block: &usize| Use::of(pager.words[*block].load().state()) == Use::Managed;
     let own = blocks.clone().take(pager.batch()).take_while(is_managed).count();
     let own = blocks.start..blocks.start + own;
     // The pins keep the blocks resident until they are plain.
     range_calls::pin(pager, own.clone(), buf)?;
-    // Until the lock was taken, a thread that stores blocks may have been reading these blocks
-    // in place (zm-R5).
+    // An evicting thread may have been reading these blocks in place until this thread got the lock
+    // (zm-R5).
     drop(pager.eviction_lock.lock());
     for block in own.clone() {
         let owned = loop {
@@ -145,7 +146,7 @@ fn make_plain(pager: &Pager, blocks: Range<usize>, buf: &mut [u8]) -> Result<usi
     Ok(own.end)
 }
 
-/// Zeroes managed blocks. Pinned blocks stay resident.
+/// Zeroes managed blocks. Unpinned blocks become untouched, and pinned blocks stay resident.
 pub(crate) fn zero_all(pager: &Pager, blocks: Range<usize>) {
     let mut from = blocks.start;
     while let Err(Error::Locked { at, .. }) = range_calls::dont_need(pager, from..blocks.end) {
@@ -167,7 +168,8 @@ mod tests {
     use std::thread;
     use std::time::Duration;
 
-    /// The thread that stores blocks may read them in place if the system permits no other way.
+    /// A running eviction may read a block in place, so the block becomes plain only after this
+    /// eviction.
     #[test]
     fn what_is_being_stored_is_plain_no_sooner_than_that_ends() {
         let memory = Managed::map(2 << 20, 2 << 20).unwrap();

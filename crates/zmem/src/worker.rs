@@ -17,13 +17,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use std::time::Instant;
 
-/// The pager thread of this process, if there is one.
+/// The pager thread of a pager, if it was started.
 #[derive(Debug, Default)]
 pub(crate) struct Workers(Mutex<Option<PagerThread>>);
 
 impl Workers {
-    /// Starts a pager thread if this process has a limit and no such thread. If the start fails,
-    /// faults evict blocks themselves, as they always do in an arena.
+    /// Starts the pager thread if there is a limit and this process has no pager thread. An arena
+    /// has no pager thread. If the start fails, faulting threads evict, as in an arena.
     pub(crate) fn ensure(&self, pager: &Arc<Pager>) {
         if pager.is_heap_own || pager.limit.get().is_none() {
             return;
@@ -36,7 +36,7 @@ impl Workers {
             if worker.is_some() {
                 pager.waker.process.store(generation().wrapping_add(1), Relaxed);
             }
-            // A child may begin above its limit, and no fault has yet woken its thread to evict.
+            // A child may begin above its limit, and no fault has woken the new thread yet.
             if worker.is_some() && pager.limit.is_wanted(0) {
                 pager.limit.set_no_progress(false);
                 pager.waker.wake();
@@ -44,7 +44,6 @@ impl Workers {
         }
     }
 
-    /// Ends the pager thread, if there is one.
     pub(crate) fn stop(&self, pager: &Arc<Pager>) {
         let Some(worker) = self.0.lock().take() else { return };
         if worker.is_here() {
@@ -57,8 +56,8 @@ impl Workers {
 }
 
 fn run(pager: &Pager) {
-    // The buffer is not in a context, because faults that wait for this thread may hold all
-    // contexts.
+    // The pager thread has a buffer of its own, because faults that wait for this thread may hold
+    // all contexts.
     let mut buf = vec![0; pager.bytes_of(0..pager.batch()).len()];
     let mut evicted = 0;
     loop {
@@ -67,8 +66,8 @@ fn run(pager: &Pager) {
             0 if !pager.limit.may_try() => pager.waker.nap(pager.limit.no_progress.left()),
             seen if seen & STOPPED != 0 => return,
             _ => {
-                // The bit is cleared before the limit is read: a thread that sets the limit
-                // later wakes this thread again.
+                // The bit is cleared before the limit is read. So a thread that changes the limit
+                // after this read wakes this thread again.
                 pager.waker.word.fetch_and(!WANTED, AcqRel);
                 evicted += run_steps(pager, &mut buf);
                 if evictable::is_over_limit(&pager.limit) {
@@ -85,7 +84,8 @@ fn run(pager: &Pager) {
     }
 }
 
-/// Evicts until enough memory is free, or nothing can be evicted. Returns the number of steps.
+/// Evicts until enough memory is free or nothing more can be evicted. Returns the number of
+/// eviction steps.
 fn run_steps(pager: &Pager, buf: &mut [u8]) -> usize {
     let (is_again, began) = (pager.limit.has_no_progress(), Instant::now());
     let mut goes_on = pager.limit.is_wanted(pager.batch()) && pager.limit.may_try();
@@ -95,8 +95,8 @@ fn run_steps(pager: &Pager, buf: &mut [u8]) -> usize {
         let gone = run_step(pager, buf);
         room::pack_by(pager, Waits::Never, |packing| room::pack_if_tight(pager, packing));
         steps += 1;
-        // The search lasts for the rounds in which the hottest blocks are passed over, plus the
-        // round that evicts them.
+        // After an unsuccessful eviction, the search lasts for all rounds that skip the hottest
+        // blocks, plus the round that evicts these blocks.
         let rounds = pager.round.load(Relaxed).wrapping_sub(first_round);
         let looks_on = is_again && rounds <= HEAT_MAX && began.elapsed() < AGAIN_TIME;
         if gone == 0 && !looks_on {
@@ -110,7 +110,7 @@ fn run_steps(pager: &Pager, buf: &mut [u8]) -> usize {
     steps
 }
 
-/// Evicts the blocks of one step. Returns the number of evicted blocks.
+/// Performs one eviction step. Returns the number of evicted blocks.
 fn run_step(pager: &Pager, buf: &mut [u8]) -> usize {
     let gone = inside(|| {
         let wanted = pager.step_blocks().min(room::blocks_above_floor(pager));

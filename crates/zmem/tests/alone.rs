@@ -1,5 +1,5 @@
-//! If the process has only one thread, blocks are decompressed in place. Other threads always see a
-//! complete block, or fault.
+//! In a process with one thread, blocks are decompressed in place. With several threads, an access
+//! finds a complete block or faults.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
 use fastrand::Rng;
@@ -25,7 +25,7 @@ fn write(region: &mut Region, round: u64) {
     for (nth, page) in region.chunks_mut(PAGE).enumerate() {
         let word = (nth as u64) << 32 | round;
         page.chunks_mut(8).for_each(|place| place.copy_from_slice(&word.to_le_bytes()));
-        // These bytes differ, so that no single word fills the page.
+        // With these bytes, the page is not same-filled.
         page[2000..2008].fill(7);
     }
 }
@@ -44,8 +44,8 @@ fn verify_page(region: &Region, nth: usize, round: u64) {
     }
 }
 
-/// Evicts all blocks and fills them again. Returns the number of filled blocks, the number filled
-/// in place, and the number that were put in probation before their eviction.
+/// Evicts all blocks, and fills them again. Returns the numbers of blocks that were filled, that
+/// were filled in place, and that were put in probation.
 fn filled(region: &Region) -> (u64, u64, u64) {
     let before = region.stats();
     region.reclaim(region.len());
@@ -55,7 +55,7 @@ fn filled(region: &Region) -> (u64, u64, u64) {
 }
 
 fn assert_alone(region: &Region) {
-    // A thread that found that it was not the only one checks again only after some faults.
+    // After a failed attempt to be alone, a thread makes no further attempt for some faults.
     filled(region);
     let (all, in_place, marked) = filled(region);
     assert!(all > 0 && all == in_place, "{in_place} of {all} in place");
@@ -83,7 +83,8 @@ fn beside_another(work: impl FnOnce()) {
     });
 }
 
-/// Waits until the kernel no longer counts joined threads.
+/// Waits until the kernel counts one thread. For some time, the kernel also counts threads that
+/// were joined.
 fn wait_until_alone() {
     testkit::wait::until("other threads are gone", || {
         std::fs::read_dir("/proc/self/task").unwrap().count() == 1
@@ -91,7 +92,7 @@ fn wait_until_alone() {
 }
 
 fn close_all_descriptors() {
-    // SAFETY: no code in this process needs one of the descriptors any more.
+    // SAFETY: no code in this process needs these descriptors any more.
     unsafe { libc::syscall(libc::SYS_close_range, 3, u32::MAX, 0) };
 }
 
@@ -126,15 +127,15 @@ fn a_thread_alone_is_seen_to_be_and_not_with_others() {
     });
 }
 
-/// The pager threads access no managed memory, so they do not count as other threads, whether the
-/// process has one region or many.
+/// Pager threads access no managed memory, so a program's only thread is alone beside the pager
+/// threads of any number of regions.
 #[test]
 fn threads_that_evict_are_none_who_look() {
     in_child(|| {
         let limit = Some(64 * MIB as u64);
         let first = region(4 * MIB, BackendKind::Best, limit);
         let regions: Vec<_> = (0..3).map(|_| region(4 * MIB, BackendKind::Best, limit)).collect();
-        // A pager thread counts itself only some time after it was started.
+        // A new pager thread counts itself only after some time.
         let is_alone = || filled(&first).1 > 0;
         testkit::wait::until("only threads that evict are left", is_alone);
         assert_alone(&first);
@@ -146,7 +147,7 @@ fn threads_that_evict_are_none_who_look() {
     });
 }
 
-/// Threads begin and end at any moment, while all of them cause blocks to be evicted and filled.
+/// Threads begin and end while all threads cause evictions and fills.
 #[test]
 fn no_thread_that_comes_or_goes_sees_half_a_block() {
     in_child(|| {
@@ -179,7 +180,7 @@ fn no_thread_that_comes_or_goes_sees_half_a_block() {
     });
 }
 
-/// Blocks with several pages, and blocks that are filled ahead, keep their contents.
+/// Blocks of several pages, and blocks that one fault fills together, keep their contents.
 #[test]
 fn blocks_of_all_sizes_come_back_in_place() {
     in_child(|| {
@@ -230,8 +231,8 @@ extern "C" fn look_as_child(shared: *mut c_void) -> i32 {
     0
 }
 
-/// Runs `look_as_child` in a process like a child of `vfork`, for which this thread waits. Returns
-/// the sum that the process has computed.
+/// Runs `look_as_child` in a process that shares this memory, as a child of `vfork` does, and waits
+/// for the process. Returns the sum that the process computes.
 fn look_as_by_vfork(region: &Region, closes: bool) -> u64 {
     let shared = Shared { region, closes, sum: AtomicU64::new(0) };
     let mut stack = vec![0u128; 16 << 10];
@@ -249,8 +250,8 @@ fn look_as_by_vfork(region: &Region, closes: bool) -> u64 {
     shared.sum.into_inner()
 }
 
-/// A child of `vfork` is the only thread if its parent had no other threads. Other threads of the
-/// parent continue, and a file in /proc that the child itself opens does not count these threads.
+/// A child of `vfork` is alone only if its parent has no other threads, because these continue to
+/// run. A file in /proc that the child opens does not count the parent's threads.
 #[test]
 fn a_child_of_vfork_counts_its_parents_threads() {
     in_child(|| {

@@ -6,7 +6,7 @@ use zmem::{Error, Options, Region};
 
 const MIB: usize = 1 << 20;
 
-/// Returns the bytes of this process that the kernel counts as data.
+/// Returns the number of bytes of this process that the kernel counts as data.
 fn data() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmData:")).unwrap();

@@ -1,5 +1,5 @@
-//! Descriptors of /proc that are closed, inherited or refused: a thread that accesses a region
-//! reads the region's data, and no other file or memory is written.
+//! Descriptors of files in /proc are closed, inherited or refused. Accesses to a region still find
+//! the region's data, and no other file or memory is written.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
 use fastrand::Rng;
@@ -33,7 +33,7 @@ fn reclaim_all(region: &Region) {
     assert!(region.stats().evicted > before, "nothing has gone");
 }
 
-/// Writes the page's number and `whose` to each page.
+/// Writes the number of the page, and `whose`, to each page.
 fn write(region: &mut Region, whose: u8) {
     for (nth, page) in region.chunks_mut(PAGE).enumerate() {
         page[..4].copy_from_slice(&(nth as u32).to_le_bytes());
@@ -48,7 +48,7 @@ fn verify(region: &Region, whose: u8) {
     }
 }
 
-/// Fills all blocks, changes them, evicts them, and fills them again.
+/// Fills, changes and evicts all blocks, and then fills them again.
 fn use_all(region: &mut Region) {
     verify(region, 1);
     write(region, 9);
@@ -58,11 +58,11 @@ fn use_all(region: &mut Region) {
 }
 
 fn close_all_descriptors() {
-    // SAFETY: no code in this process needs one of the descriptors any more.
+    // SAFETY: no code in this process needs these descriptors any more.
     unsafe { libc::syscall(libc::SYS_close_range, 3, u32::MAX, 0) };
 }
 
-/// Returns the targets of this process's descriptors for memory or threads of a process.
+/// Returns the paths of this process's open files in /proc that concern memory or threads.
 fn links() -> Vec<PathBuf> {
     let files = std::fs::read_dir("/proc/self/fd").unwrap();
     let links = files.filter_map(|file| std::fs::read_link(file.unwrap().path()).ok());
@@ -72,7 +72,8 @@ fn links() -> Vec<PathBuf> {
     links.filter(is_kept).collect()
 }
 
-/// A copy of the process has no threads that answer faults, and does not wait for them.
+/// A child for which no fork handler ran has no fault threads. So the child drops the region
+/// without waiting for fault threads.
 #[test]
 fn children_that_no_handler_is_told_of_end_what_threads_answered() {
     in_child(|| {
@@ -87,7 +88,7 @@ fn children_that_no_handler_is_told_of_end_what_threads_answered() {
     });
 }
 
-/// A child not created by `fork` has its own memory, and does not write to its parent's memory.
+/// A child for which no fork handler ran does not write to its parent's memory.
 #[test]
 fn children_that_no_handler_is_told_of_have_copies() {
     in_child(|| {
@@ -120,7 +121,8 @@ fn children_that_no_handler_is_told_of_have_copies() {
     });
 }
 
-/// A child that dropped its privileges can't be used to write to a privileged parent's memory.
+/// A child has no descriptor of its parent's memory. So a child without privileges can't write to
+/// the memory of a privileged parent.
 #[test]
 fn no_child_has_its_parents_descriptors() {
     in_child(|| {
@@ -150,7 +152,8 @@ fn give_up_user() {
     assert!(std::fs::File::open("/proc/self/mem").is_err());
 }
 
-/// Hides /proc from this process by an empty root directory. Returns whether that is permitted.
+/// Changes the root directory to an empty directory, so that /proc is hidden. Returns whether the
+/// system permits the change.
 fn leave_proc(empty: &Path) -> bool {
     let path = CString::new(empty.to_str().unwrap()).unwrap();
     // SAFETY: the call changes only this process.
@@ -175,7 +178,8 @@ fn a_child_that_may_not_be_looked_at_reads_its_memory() {
                 give_up_user();
                 use_all(&mut region);
             });
-            // Copies use the region after they, or this process, have closed all descriptors.
+            // Children use the region after all descriptors were closed, by the child or before the
+            // fork.
             give_up_user();
             in_child(|| {
                 close_all_descriptors();
@@ -211,7 +215,8 @@ fn a_process_that_sees_no_proc_reads_its_memory() {
     }
 }
 
-/// Closes every descriptor by which this process reads protected memory, and prevents new ones.
+/// Closes the descriptors by which this process reads protected memory, and prevents the process
+/// from opening others.
 fn refuse_memory() {
     let is_memory = |name: &String| {
         std::fs::read_link(format!("/proc/self/fd/{name}")).is_ok_and(|link| link.ends_with("mem"))
@@ -220,12 +225,12 @@ fn refuse_memory() {
     let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
     let kept: Vec<_> = names.filter(is_memory).map(|name| name.parse().unwrap()).collect();
     give_up_user();
-    // SAFETY: code that uses one of these descriptors checks it, and finds that it is closed.
+    // SAFETY: the pager checks a descriptor before each use, and finds that these are closed.
     kept.into_iter().for_each(|file| unsafe { assert_eq!(libc::close(file), 0) });
 }
 
-/// If protected memory can't be read, blocks are readable while they are evicted. A thread that
-/// accesses them still reads its data.
+/// If the process can't read protected memory, blocks are readable during their eviction. Other
+/// threads still read the blocks' data.
 #[test]
 fn touches_find_data_where_memory_is_read_by_its_protection() {
     let backends = [BACKENDS[0], BACKENDS[1], BackendKind::UserfaultfdProtected];
@@ -245,8 +250,8 @@ fn touches_find_data_where_memory_is_read_by_its_protection() {
     }
 }
 
-/// Two threads read all pages, and increment counters in pages that only they use, while all blocks
-/// are evicted.
+/// Two threads read all pages while all blocks are evicted. Each thread also increments counters in
+/// pages that only this thread writes.
 fn touch_while_reclaimed(region: &Region, rounds: usize) {
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -279,7 +284,7 @@ fn touch_while_reclaimed(region: &Region, rounds: usize) {
     });
 }
 
-/// The descriptor that was inherited from the parent is closed first, so one number is free.
+/// The child first closes an inherited descriptor, so that one descriptor number is free.
 #[test]
 fn a_child_without_free_descriptors_reads_its_memory() {
     for backend in BACKENDS {
@@ -297,7 +302,8 @@ fn a_child_without_free_descriptors_reads_its_memory() {
     }
 }
 
-/// Once the first thread has ended, /proc/self has no memory file.
+/// After the first thread has ended, /proc/self/mem gives no access to memory, but other threads of
+/// the process still use the region.
 #[test]
 fn a_process_whose_first_thread_has_ended_reads_its_memory() {
     in_child(|| {
@@ -317,7 +323,8 @@ fn a_process_whose_first_thread_has_ended_reads_its_memory() {
     });
 }
 
-/// A program closes descriptors that it did not open, and opens files with the same numbers.
+/// A program may close the pager's descriptors at any moment, and open other files with the same
+/// numbers.
 #[test]
 fn descriptors_that_others_close_at_any_moment_do_no_harm() {
     for backend in BACKENDS {
@@ -334,7 +341,7 @@ fn descriptors_that_others_close_at_any_moment_do_no_harm() {
                     while !stop.load(Relaxed) {
                         close_all_descriptors();
                         for _ in 0..3 {
-                            // SAFETY: the name lives until the call returns; the next round closes
+                            // SAFETY: the name lives until the call returns. The next round closes
                             // the file.
                             unsafe { libc::open(name.as_ptr(), libc::O_RDWR) };
                         }
@@ -371,8 +378,8 @@ extern "C" fn look_as_child(region: *mut c_void) -> i32 {
     0
 }
 
-/// No descriptor remains open after a child that shares memory but no descriptors has ended, or
-/// after threads have opened descriptors at the same time.
+/// A child that shares memory but no descriptors leaves no descriptor open. Threads that open a
+/// file at the same time leave no descriptor open, either.
 #[test]
 fn no_descriptors_are_left_behind() {
     in_child(|| {

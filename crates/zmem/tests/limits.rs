@@ -1,4 +1,4 @@
-//! No fault is needed to keep a limit after it was set, or when more blocks become evictable.
+//! If a limit is set, or blocks become evictable, blocks are evicted without a fault.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
 use fastrand::Rng;
@@ -58,7 +58,7 @@ fn a_limit_of_memory_that_is_in_use_is_kept_though_nothing_faults() {
     fill(&mut memory);
     let start = NonNull::from(&mut memory[..]).cast();
     let options = Options { limit: Some(LIMIT), ..Options::default() };
-    // SAFETY: the C library maps an allocation of this size separately, and no other code uses the
+    // SAFETY: the C library maps an allocation of this size separately. No other code uses the
     // memory until `region` is dropped.
     let region = unsafe { Region::manage(start, 16 * MIB, options).unwrap() };
     until("no more is held than the limit allows", || region.stats().held <= LIMIT);
@@ -88,7 +88,7 @@ fn processor_time() -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// Fills a region with data that do not compress, and calls `looks`, which can't evict the data.
+/// Fills a region with data that do not compress. Then calls `looks`, while the limit is exceeded.
 fn fill_beyond_limit(block: BlockOrder, looks: fn(&Region)) -> Region {
     let options = Options { limit: Some(LIMIT), block, ..Options::default() };
     let mut region = Region::new(32 * MIB, options).unwrap();
@@ -99,7 +99,8 @@ fn fill_beyond_limit(block: BlockOrder, looks: fn(&Region)) -> Region {
     region
 }
 
-/// A write to resident memory causes no fault, so the pager does not see that more can be evicted.
+/// Data that become compressible later are evicted, although the pager does not notice writes to
+/// resident memory.
 #[test]
 fn what_gets_smaller_later_goes_though_nothing_faults() {
     let looks: [fn(&Region); 3] = [
@@ -129,8 +130,8 @@ fn a_limit_that_can_not_be_kept_costs_little_while_nothing_happens() {
     });
 }
 
-/// If a thread accesses blocks in order, each fault opens up to 64 blocks. No other thread evicts
-/// during a fork.
+/// Simultaneous faults, each of up to 64 blocks, do not exceed the limit while forks exclude the
+/// pager thread.
 #[test]
 fn faults_at_once_do_not_pass_the_limit_together() {
     in_child(|| {
@@ -153,7 +154,7 @@ fn faults_at_once_do_not_pass_the_limit_together() {
                     while !stop.load(Relaxed) {
                         let first = rng.usize(..pages.len());
                         let some = pages.iter().skip(first).take(rng.usize(1..1000));
-                        // Only a few words are written, because the stored data must fit into the
+                        // Only a few words are written, so that the compressed data fit into the
                         // limit.
                         some.for_each(|page| page[own as usize].store(own, Relaxed));
                     }
@@ -191,7 +192,7 @@ fn no_more_is_reclaimed_than_asked_for() {
             let options = Options { block: BlockOrder::Fixed(block), ..Options::default() };
             let mut region = Region::new(8 * MIB, options).unwrap();
             fill(&mut region);
-            // If the process has no other thread, a block is evicted without probation.
+            // A thread that is alone evicts without probation.
             for is_alone in [true, false] {
                 let _other = (!is_alone).then(|| thread::spawn(thread::park));
                 for wanted in [1, bytes, 2 * bytes + 1, 5 * bytes, 3] {
@@ -231,8 +232,7 @@ fn dont_need_changes_nothing_where_a_block_is_locked() {
     let message = "the block of bytes 16384 to 20480 is locked; end that lock first";
     assert_eq!(refused.unwrap_err().to_string(), message);
     assert!(region.iter().all(|&byte| byte == 1));
-    // The call writes zeros to blocks that are only partly in the range; these blocks may be
-    // locked.
+    // Block 4 is only partly in the range, so zeros are written to the block although it is locked.
     // SAFETY: no reference to these bytes exists.
     unsafe { region.dont_need_shared(4 * 4096 + 1..8 * 4096).unwrap() };
     drop(locked);

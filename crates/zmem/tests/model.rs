@@ -1,5 +1,5 @@
-//! Regions, compared with an array of their expected contents. Each run has a process of its own,
-//! in which its thread is the only one until it starts another thread.
+//! Regions are compared with arrays of their expected contents. Each run has a process of its own,
+//! with one thread until the run starts another thread.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
 use std::panic::{UnwindSafe, catch_unwind, set_hook, take_hook};
@@ -8,9 +8,9 @@ use testkit::child::in_child;
 use testkit::pager::{Event::*, PagerModel, Setup, *};
 use testkit::{Run, replay, run, run_any, scaled, seed};
 
-/// Runs `work` in a child that has time to reduce a failing list of events. One child runs at a
-/// time: if a process forks while another test prints a panic, locks of std stay locked in the
-/// child.
+/// Runs `work` in a child, which has time to shorten a failing list of events. Only one child runs
+/// at a time. If a process forked while another test printed a panic, locks of `std` would stay
+/// locked in the child.
 fn alone(work: impl FnOnce()) {
     static TURN: Mutex<()> = Mutex::new(());
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -25,7 +25,7 @@ fn of(seed: u64, steps: usize) -> Run {
     Run { seed, steps, first: 20, every: 50 }
 }
 
-/// Each run has another backend, block size, codec, limit and fork mode.
+/// The runs differ in backend, block size, codec, limit and `Fork`.
 #[test]
 fn any_region_agrees_with_its_mirror() {
     for nth in 0..scaled(8, 150) as u64 {
@@ -34,7 +34,7 @@ fn any_region_agrees_with_its_mirror() {
     }
 }
 
-/// Without other options a run reaches most parts of the pager.
+/// With the default options, a run of each backend reaches most code of the pager.
 #[test]
 fn each_backend_agrees_with_its_mirror() {
     for (nth, backend) in BACKENDS.into_iter().enumerate() {
@@ -60,12 +60,12 @@ fn a_block_has_a_largest_number_of_locks() {
     alone(|| replay::<PagerModel>(Setup::new(Signal, 3 << 12), &locks));
 }
 
-/// Returns events that reach the planted fault.
+/// Returns events that cause the planted fault.
 fn evicted_and_filled() -> [Event; 2] {
     [Write { at: 0, len: 4096, data: Pieces(1, 256) }, Reclaim { bytes: 4096 }]
 }
 
-/// Returns the message of a panic of `work`, which is not printed.
+/// Returns the message of a panic of `work`, and does not print the message.
 fn failure(work: impl FnOnce() + UnwindSafe) -> String {
     let hook = take_hook();
     set_hook(Box::new(|_| {}));
@@ -74,8 +74,8 @@ fn failure(work: impl FnOnce() + UnwindSafe) -> String {
     *result.unwrap_err().downcast().unwrap()
 }
 
-/// A list of events that failed once may not fail again if threads take part, so its length is not
-/// checked.
+/// The length of the shortened list of events is not checked. With several threads, a list that
+/// failed once may succeed when it is repeated.
 #[test]
 fn a_planted_fault_is_found() {
     let setup = Setup { has_fault: true, ..Setup::new(Signal, 1 << 20) };

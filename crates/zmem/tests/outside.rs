@@ -1,5 +1,4 @@
-//! Tests of the promises in the public documentation of regions, written only from that
-//! documentation.
+//! Tests of the public documentation of regions, written without knowledge of the code.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
 use std::ops::Range;
@@ -21,7 +20,7 @@ fn with(backend: BackendKind) -> Options {
     Options { backend, ..Options::default() }
 }
 
-/// Returns a region with the smallest sufficient limit, or `None` if the system does not permit the
+/// Returns a region with the lowest possible limit, or `None` if the system does not permit the
 /// backend.
 fn tight(bytes: usize, options: &Options) -> Option<Region> {
     let mut limit = 1;
@@ -39,7 +38,8 @@ fn word(at: usize) -> u8 {
     1 + (at >> 9) as u8 % 7
 }
 
-/// Blocks that are evicted and filled again and again never become zeros.
+/// At the lowest possible limit, blocks are evicted and filled again and again, and keep their
+/// data.
 #[test]
 fn nothing_is_lost_at_the_least_limit() {
     for backend in BACKENDS.into_iter().chain([BackendKind::UserfaultfdSigbusProtected]) {
@@ -53,7 +53,7 @@ fn nothing_is_lost_at_the_least_limit() {
     }
 }
 
-/// The error about a limit contains a sufficient limit, and no smaller limit is sufficient.
+/// The error about a limit contains the lowest possible limit.
 #[test]
 fn limit_needed_will_do() {
     let options = |limit| Options { limit: Some(limit), ..Options::default() };
@@ -76,7 +76,7 @@ fn hundred_small_regions() {
     });
 }
 
-/// An access that spans two blocks completes even in a child, which begins above its limit.
+/// An access to two blocks at once completes in a child, although the child begins above its limit.
 #[test]
 fn child_reads_across_blocks() {
     let mut region = tight(8 * MIB, &Options::default()).unwrap();
@@ -183,14 +183,14 @@ impl Under {
             9 => self.region.prefetch(range).unwrap(),
             10 => self.region.advise(range, Advice::Cold).unwrap(),
             11 => self.region.advise(range, Advice::Hot).unwrap(),
-            // SAFETY: no reference to the region exists except those in its locks.
+            // SAFETY: only the locks of the region contain references to the region.
             12 => match unsafe { self.region.dont_need_shared(range.clone()) } {
                 Ok(()) => self.copy[range].fill(0),
                 Err(Error::Locked { .. }) => {}
                 Err(error) => panic!("{error}"),
             },
             13 if self.locks.len() < 4 => {
-                // SAFETY: the box is not moved, and locks are dropped before it.
+                // SAFETY: the region stays in its box, and its locks are dropped before the box.
                 let region: &'static Region = unsafe { &*std::ptr::from_ref(&*self.region) };
                 self.locks.push(region.lock(range).unwrap());
             }
@@ -213,7 +213,7 @@ impl Under {
     }
 }
 
-/// Regions equal their copies, even in children, whatever the order of operations.
+/// Regions equal their copies after any operations, even in children.
 #[test]
 fn regions_are_as_their_copies() {
     let mut rng = Rng::with_seed(testkit::seed(7));

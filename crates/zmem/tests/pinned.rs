@@ -1,4 +1,5 @@
-//! Memory that the program locks: its pages can't be evicted, and no operation fails.
+//! Memory that the program locks with `mlock` or `mlockall`. Locked pages can't be evicted, but no
+//! operation fails.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
 #[path = "backends/kinds.rs"]
@@ -34,7 +35,7 @@ fn verify(bytes: &[u8], tag: u8) {
     }
 }
 
-/// Locks all memory. Returns false if the process lacks the privilege and its limit is too small.
+/// Locks all memory of the process. Returns whether the system permits locking.
 fn lock_all(flags: i32) -> bool {
     // SAFETY: the call changes no data.
     unsafe { libc::mlockall(flags) == 0 }
@@ -92,7 +93,7 @@ fn lose_nothing(backend: BackendKind, block: BlockOrder) {
         verify(&region, tag);
         let gone = region.reclaim(16 * MIB);
         assert!(gone >= 2 * MIB, "{gone}");
-        // A block that was moved to its address is not locked any more.
+        // After `mremap` has moved a block, the block is no longer locked.
         let is_moved = backend == BackendKind::SignalRemap;
         assert!(is_moved || gone <= 4 * MIB - 3 * 4096, "{gone}");
         region.check();
@@ -104,8 +105,8 @@ fn lose_nothing(backend: BackendKind, block: BlockOrder) {
     assert!(region.iter().all(|&byte| byte == 0));
 }
 
-/// A program may call `madvise` for a part of a region, which splits its mapping. Blocks that are
-/// evicted or filled together may then lie in two mappings.
+/// An `madvise` call of the program may split the mapping of a region. Then blocks in two mappings
+/// are evicted and filled together.
 #[test]
 fn what_the_program_sets_apart_comes_and_goes_with_the_rest() {
     for_each_backend(|backend| {
@@ -119,7 +120,7 @@ fn what_the_program_sets_apart_comes_and_goes_with_the_rest() {
             }
             write(&mut region, 1);
             let mut rng = fastrand::Rng::with_seed(testkit::seed(70));
-            // Half of the data do not compress, so these blocks become resident again.
+            // Half of the blocks do not compress, so they stay resident.
             for block in region.chunks_mut(64 << 10).step_by(2) {
                 block.fill_with(|| rng.u8(..));
             }
@@ -157,7 +158,7 @@ fn memory_whose_pages_can_not_go_is_not_managed() {
         NonNull::new(start.cast::<u8>()).unwrap()
     };
     let manage = |start| {
-        // SAFETY: the call fails, or no other code uses the memory.
+        // SAFETY: if the call succeeds, no other code uses the memory.
         unsafe { Region::manage(start, MIB, Options::default()).map(drop) }
     };
     let what = |result| match result {

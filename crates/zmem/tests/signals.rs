@@ -1,5 +1,5 @@
-//! Signals of the program: its handlers, stacks and masks, and faults outside of regions. Regions
-//! are created only in children, because a process installs the pager's handlers only once.
+//! Handlers, stacks and masks of the program, and faults outside of regions. Each test creates its
+//! regions in a child, because a process installs the pager's handlers only once.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
 #[path = "backends/kinds.rs"]
@@ -21,9 +21,10 @@ static IS_BLOCKED: AtomicUsize = AtomicUsize::new(0);
 static CALLS: AtomicUsize = AtomicUsize::new(0);
 static TOUCHED: AtomicUsize = AtomicUsize::new(0);
 
-/// Records the fault's stack and address, accesses absent memory, and makes the page readable.
+/// A handler that records its stack and the fault's address, accesses absent memory, and makes the
+/// faulting page readable.
 extern "C" fn note(_: i32, info: *mut libc::siginfo_t, _: *mut c_void) {
-    // SAFETY: the kernel has written the structure, for a fault; only this test uses the page.
+    // SAFETY: the kernel has written the structure for a fault. Only this test uses the page.
     unsafe {
         let address = (*info).si_addr().addr();
         let here = 0u8;
@@ -58,7 +59,7 @@ fn install(signal: i32, action: &libc::sigaction) {
     unsafe { assert_eq!(libc::sigaction(signal, action, null_mut()), 0) };
 }
 
-/// Returns the address of a page that can't be read.
+/// Returns the address of a PROT_NONE page.
 fn closed_page() -> *mut u8 {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
     // SAFETY: the kernel chooses the address.
@@ -68,11 +69,11 @@ fn closed_page() -> *mut u8 {
 }
 
 fn read(address: *const u8) -> u8 {
-    // SAFETY: if the page can't be read, a handler makes it readable.
+    // SAFETY: if the page is not readable, the handler makes it readable.
     unsafe { address.read_volatile() }
 }
 
-/// Returns a region whose data are on the device.
+/// Returns a region whose blocks are all evicted.
 fn evicted(backend: BackendKind, bytes: usize) -> Region {
     let options = Options { backend, ..Options::default() };
     let mut region = Region::new(bytes, options).unwrap();
@@ -81,7 +82,7 @@ fn evicted(backend: BackendKind, bytes: usize) -> Region {
     region
 }
 
-/// Sets an alternate stack of `bytes` bytes for this thread.
+/// Sets an alternate stack of `bytes` bytes for this thread, and returns the stack's addresses.
 fn set_alternate_stack(bytes: usize) -> std::ops::Range<usize> {
     let stack = vec![0u8; bytes].leak();
     let given = libc::stack_t { ss_sp: stack.as_mut_ptr().cast(), ss_flags: 0, ss_size: bytes };
@@ -91,7 +92,8 @@ fn set_alternate_stack(bytes: usize) -> std::ops::Range<usize> {
     start..start + bytes
 }
 
-/// Returns the address of a mapped page behind the end of its file: an access raises SIGBUS.
+/// Returns the address of a mapped page behind the end of its file. An access to this page raises
+/// SIGBUS.
 fn page_without_file() -> *mut u8 {
     // SAFETY: only this test uses the file, and the kernel chooses the address of the mapping.
     let page = unsafe {
@@ -130,9 +132,9 @@ fn a_handler_from_before_is_called_as_it_asked() {
     });
 }
 
-/// Maps the page of the fault, and accesses absent memory.
+/// A handler that maps the page of the fault, and accesses absent memory.
 extern "C" fn map(_: i32, info: *mut libc::siginfo_t, _: *mut c_void) {
-    // SAFETY: the kernel has written the structure, for a fault; only this test uses the page.
+    // SAFETY: the kernel has written the structure for a fault. Only this test uses the page.
     unsafe {
         let start = (*info).si_addr().addr() & !(PAGE - 1);
         assert_eq!((TOUCHED.load(Relaxed) as *const u8).read_volatile(), 5);
@@ -179,7 +181,8 @@ fn a_program_may_protect_what_is_resident_itself() {
     });
 }
 
-/// Faults at pages that the program protected are not handled, even while other blocks are closed.
+/// Faults on pages that the program has protected are the program's own, even while the pager
+/// closes other blocks.
 #[test]
 fn what_a_program_protected_is_its_own_while_other_blocks_go() {
     in_child(|| {
@@ -207,7 +210,8 @@ fn what_a_program_protected_is_its_own_while_other_blocks_go() {
     });
 }
 
-/// The C library changes the group in each thread by a signal, which no thread may block for long.
+/// The C library changes the group ID of each thread by a signal to this thread. No thread may
+/// block this signal for long.
 #[test]
 fn a_program_may_change_its_group_while_a_thread_evicts() {
     for_each_backend(|backend| {
@@ -235,7 +239,7 @@ fn what_is_no_regions_still_kills() {
         let null =
             with_region(&|_| _ = read(std::hint::black_box(std::ptr::without_provenance(16))));
         assert_eq!(null, libc::SIGSEGV);
-        // The address is outside of all mappings.
+        // This address is outside of all mappings.
         let behind = with_region(&|region| _ = read(region.as_ptr().wrapping_add(64 * MIB)));
         assert_eq!(behind, libc::SIGSEGV);
         assert_eq!(with_region(&|_| _ = read(page_without_file())), libc::SIGBUS);
@@ -246,7 +250,7 @@ fn what_is_no_regions_still_kills() {
     });
 }
 
-/// A debugger, or a core dump, sees the address that was accessed.
+/// A debugger sees the address of the access that ends the process.
 #[test]
 fn the_address_of_a_real_fault_is_what_was_touched() {
     for_each_backend(the_address_is_what_was_touched);
@@ -296,14 +300,15 @@ fn a_small_alternate_stack_is_enough() {
 
 static TICKS: AtomicU64 = AtomicU64::new(0);
 
-/// Accesses memory of the region, most of which is absent.
+/// A handler that accesses memory of the region, most of which is absent.
 extern "C" fn tick(_: i32) {
     let count = TICKS.fetch_add(1, Relaxed) as usize;
     let at = TOUCHED.load(Relaxed) + count.wrapping_mul(0x9E37_79B9) % (4 * MIB);
     assert_eq!(read(std::ptr::with_exposed_provenance(at)), 5);
 }
 
-/// Handlers that access absent memory interrupt the allocator, and the region's own functions.
+/// A handler may access absent memory, even if it interrupts the allocator or functions of the
+/// region.
 #[test]
 fn a_handler_may_touch_what_is_absent() {
     for_each_backend(|backend| in_child(|| touch_in_handlers(backend)));
@@ -312,7 +317,7 @@ fn a_handler_may_touch_what_is_absent() {
 fn touch_in_handlers(backend: BackendKind) {
     let region = evicted(backend, 4 * MIB);
     TOUCHED.store(region.as_ptr().expose_provenance(), Relaxed);
-    // SAFETY: `tick` may be called anywhere, because it accesses only the region.
+    // SAFETY: `tick` accesses only the region, so it may be called at any instruction.
     unsafe {
         libc::signal(libc::SIGALRM, tick as *const () as usize);
         let every = libc::timeval { tv_sec: 0, tv_usec: 200 };
@@ -338,8 +343,8 @@ fn touch_in_handlers(backend: BackendKind) {
             }
         }
         is_done.store(true, Relaxed);
-        // A scope may end before its threads have ended, and such a thread could receive a signal
-        // during the check.
+        // Without this join, a thread could still exist after the end of the scope, and receive a
+        // signal during the check.
         reclaiming.join().unwrap();
     });
     // SAFETY: the call only stops the timer.

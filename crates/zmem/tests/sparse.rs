@@ -1,5 +1,5 @@
 //! A region of which few pages are touched. The region uses no more memory than it reports,
-//! including page tables, and untouched memory costs no time.
+//! including page tables. Untouched memory costs no processor time.
 #![allow(clippy::unwrap_used)]
 
 use std::fs::read_to_string;
@@ -12,7 +12,7 @@ const GIB: usize = 1 << 30;
 const STEP: usize = 4 * MIB;
 const LIMIT: Option<u64> = Some(20 << 20);
 
-/// Returns the bytes of anonymous pages in this process, and the bytes of its page tables.
+/// Returns the bytes of this process's anonymous pages, and the bytes of its page tables.
 fn taken() -> [u64; 2] {
     let text = read_to_string("/proc/self/status").unwrap();
     ["RssAnon:", "VmPTE:"].map(|name| {
@@ -21,8 +21,8 @@ fn taken() -> [u64; 2] {
     })
 }
 
-/// Returns a region without a limit. On any number of processors, the region has no more buffers
-/// than a region with a limit, because unused buffers count as held, too.
+/// Returns a region whose limit was removed after its creation. The first limit bounds the number
+/// of buffers, which count as held even if they are unused.
 fn region(bytes: usize, backend: BackendKind, block: BlockOrder) -> Option<Region> {
     let options = Options { backend, block, limit: LIMIT, ..Options::default() };
     let region = Region::new(bytes, options).ok()?;
@@ -38,7 +38,7 @@ fn is_whole(region: &Region) -> bool {
     (0..region.len()).step_by(STEP).all(|at| region[at] == (at / STEP) as u8 | 1)
 }
 
-/// Returns whether the kernel frees page tables, as measured with a region.
+/// Returns whether the kernel frees page tables, by a test with a region.
 fn frees_tables(region: &Region) -> bool {
     let before = region.stats().held - region.stats().resident;
     region.reclaim(usize::MAX);
@@ -62,7 +62,7 @@ fn hold_page_tables(backend: BackendKind) {
         let all = now[0] - before[0] + now[1] - before[1];
         println!("{backend:?}: {all} taken, {held} held");
         assert!(all <= held + held / 50, "{all} taken, {held} held");
-        // With other backends, blocks may have page tables at a second address after some time.
+        // With other backends, blocks may also have page tables in a second range of addresses.
         assert!(backend != BackendKind::Signal || held <= all + all / 10, "{all}, {held} held");
         let has_freed = frees_tables(&region);
         let (now, held) = (taken(), region.stats().held);
@@ -78,8 +78,8 @@ fn hold_page_tables(backend: BackendKind) {
     });
 }
 
-/// If page tables can be freed, a region of which few pages are touched keeps its limit. The region
-/// always keeps its data.
+/// A region of which few pages are touched keeps its data. If the kernel frees page tables, the
+/// region also keeps its limit.
 #[test]
 fn what_is_touched_here_and_there_keeps_the_limit() {
     for block in [BlockOrder::Fixed(0), BlockOrder::Fixed(3)] {

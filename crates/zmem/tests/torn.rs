@@ -1,5 +1,4 @@
-//! Copies of the process that were made without a call of the fork handlers, while other threads
-//! change blocks.
+//! Children for which no fork handler ran, created while other threads change blocks.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
@@ -11,14 +10,14 @@ use zmem::{Advice, BackendKind, Options, Region};
 const PAGE: usize = 4096;
 const PAGES: usize = 64;
 
-/// The codec lz4, in which a call can be made to wait.
+/// The codec lz4, in which a test can make a call wait.
 static WAITS: WatchedCodec = WatchedCodec { of: "lz4", before: wait_if_asked };
 
 const GO: u32 = 0;
-/// A value of `STEP`: the next call of this kind waits.
+/// A value of `STEP`. The next compression waits.
 const COMPRESS: u32 = 1;
 const DECOMPRESS: u32 = 2;
-/// A value of `STEP`: a call waits.
+/// A value of `STEP`. A call of the codec waits.
 const WAITING: u32 = 3;
 
 static STEP: AtomicU32 = AtomicU32::new(GO);
@@ -74,7 +73,7 @@ fn what_no_missing_thread_had_comes_back_and_the_rest_ends_the_copy() {
                 let ended = Child::clone_unnoticed(zero).status();
                 assert_eq!(libc::WTERMSIG(ended), libc::SIGABRT, "{ended}");
             });
-            // The test has enough threads to take all contexts.
+            // The test has enough threads to hold all contexts.
             region.advise(5 * PAGE..6 * PAGE, Advice::Cold).unwrap();
             let contexts = thread::available_parallelism().unwrap().get() as u64 + 2;
             let before = region.stats().waits;

@@ -1,5 +1,4 @@
-//! The memory that an arena holds: its addresses, its statistics, and the evictions of its blocks,
-//! also to make room for other processes that share the limit.
+//! The addresses and the statistics of an arena, and the evictions that its caller requests.
 
 use crate::background::StartThread;
 use crate::calls::Calls;
@@ -12,7 +11,7 @@ use crate::{chunk, compressor_thread, range_calls, room, stats};
 use std::ops::Range;
 use std::sync::atomic::Ordering::SeqCst;
 
-/// The memory that an arena holds: its addresses, its statistics, and its evictions.
+/// The addresses, the statistics and the evictions of an arena.
 #[derive(Debug)]
 pub struct Holding {
     pub(super) calls: Calls,
@@ -39,26 +38,26 @@ impl Holding {
         self.calls.pager.memory.is_executable(address)
     }
 
-    /// Evicts the coldest blocks: `bytes` bytes, rounded up to whole blocks, or fewer if no more
-    /// can be evicted. Returns the number of evicted bytes.
+    /// Evicts the coldest blocks, `bytes` bytes in all, rounded up to whole blocks. Evicts fewer
+    /// bytes if no more blocks can be evicted. Returns the number of evicted bytes.
     pub fn reclaim(&self, bytes: usize) -> usize {
         self.calls.reclaim(bytes)
     }
 
-    /// Lets a separate thread store evicted blocks, so that the evicting thread does not wait for
-    /// compression. `starter` starts that thread when there is a block to store; the thread ends
-    /// after some time without work.
+    /// Lets a compressor thread store evicted blocks, so that the evicting thread does not wait for
+    /// compression. `starter` starts the compressor thread when there is a block to store. The
+    /// compressor thread ends after some time without work.
     pub fn defer_stores(&self, starter: &'static dyn StartThread) {
         compressor_thread::set_starter(&self.calls.pager, starter);
     }
 
-    /// Ends the compressor thread, and waits until it has exited. A later eviction starts it again.
-    /// The calling thread holds no lock of the arena and is not in a fault.
+    /// Ends the compressor thread, and waits until it has exited. A later eviction starts the
+    /// thread again. The caller holds no lock of the arena, and is not handling a fault.
     pub fn rest(&self) {
         compressor_thread::rest(&self.calls.pager);
     }
 
-    /// Ends the compressor thread. The arena starts no such thread again.
+    /// Ends the compressor thread for good.
     pub fn end_thread(&self) {
         self.calls.pager.compressor.is_over.store(true, SeqCst);
         self.rest();
@@ -75,11 +74,11 @@ impl Holding {
         let _no_one_here = self.calls.inside(range_calls::check);
     }
 
-    /// While the processes that share the limit are short of room, evicts until this process holds
-    /// at most its share of the limit. If `waits` is true, this process waits and does not need the
-    /// memory, so the function evicts even if the processes are not short of room. After an attempt
-    /// that evicted hardly anything, this function does nothing for a while, because otherwise each
-    /// call would try every block of a program whose data do not compress.
+    /// Evicts until this process holds at most its share of the limit, or until the processes that
+    /// share the limit have room. `waits` is true if this process waits and does not need its
+    /// memory; then the function evicts even if there is room. After an eviction that evicted
+    /// hardly anything, the next calls do nothing for a while. Otherwise each call would try to
+    /// evict all blocks of a program whose data do not compress.
     pub fn yield_room(&self, waits: bool) {
         let limit = &self.calls.pager.limit;
         self.evict_while(|| (waits || limit.is_wanted(0)) && evictable::is_above_share(limit));
@@ -98,21 +97,21 @@ impl Holding {
         }
     }
 
-    /// Evicts as [`yield_room`](Self::yield_room) does, after many blocks were unpinned. The
-    /// unpinned blocks may be evictable now, and the kernel may have written to opened blocks since
-    /// the memory was last counted.
+    /// Evicts as [`yield_room`](Self::yield_room) does, after many blocks were unpinned. The memory
+    /// of the process is measured first, because the kernel may have written to opened blocks. A
+    /// pause in evictions ends, because the unpinned blocks may be evictable.
     pub fn yield_unpinned(&self) {
         self.weigh_process();
         self.retry_evictions();
         self.yield_room(false);
     }
 
-    /// Ends the pause in evictions that follows evictions that evicted nothing.
+    /// Ends the pause that follows an unsuccessful eviction.
     pub fn retry_evictions(&self) {
         self.calls.pager.limit.set_no_progress(false);
     }
 
-    /// Waits until no other thread evicts. The calling thread holds no lock of the arena.
+    /// Waits until no other thread evicts. The caller holds no lock of the arena.
     pub fn await_evictions(&self) {
         let _ended = self.calls.inside(|pager| drop(pager.eviction_lock.lock()));
     }
@@ -122,8 +121,8 @@ impl Holding {
         evictable::weigh_process(&self.calls.pager.limit);
     }
 
-    /// Returns whether this process uses the memory of another process, and therefore that
-    /// process's arena, as a child of `vfork` does.
+    /// Returns whether the arena belongs to another process whose memory this process shares, as a
+    /// child of `vfork` does.
     pub fn is_lent(&self) -> bool {
         shares_memory()
     }
@@ -133,14 +132,13 @@ impl Holding {
         evictable::usage(&self.calls.pager.limit)
     }
 
-    /// If faults have taken most of the time for 10 s, returns the number of bytes by which the
-    /// limit is too small for the working set.
+    /// Returns the number of bytes by which the limit is too small for the working set, if faults
+    /// took most of the time during the last 10 s.
     pub fn lacks(&self) -> Option<u64> {
         stats::lacks(&self.calls.pager)
     }
 
-    /// Returns the number of bytes that the device stores uncompressed, because compression does
-    /// not make them smaller.
+    /// Returns the number of bytes that the device stores uncompressed.
     pub fn incompressible_bytes(&self) -> u64 {
         self.calls.pager.device.mm_stat().huge_pages * page::page_size() as u64
     }

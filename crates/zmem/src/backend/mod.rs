@@ -1,8 +1,8 @@
-//! The backends, which mark blocks as absent and make them accessible again. Only the pager calls
-//! them.
+//! The backends. A backend marks blocks, so that accesses to them fault, and makes blocks
+//! accessible again.
 //!
-//! All ranges are byte offsets in the region. The ranges contain blocks that the caller owns
-//! (zm-S1). After each call, the memory satisfies zm-S2 for the state that the caller publishes
+//! A range consists of byte offsets in the region. The caller owns the blocks in the range (zm-S1).
+//! After the call, the blocks' memory is as zm-S2 requires for the state that the caller publishes
 //! next.
 
 mod signal;
@@ -21,8 +21,8 @@ use std::ops::Range;
 use userfaultfd::Userfaultfd;
 use zram::{ORDER_MAX, SLOT_BYTES};
 
-/// Returns `errno`, the error of an attempt to close blocks, which may have closed some of them.
-/// `undo` is the result of opening the blocks again. Aborts the process if `undo` is an error.
+/// Returns `errno`, the error of an attempt to close blocks. The blocks were then opened again,
+/// with the result `undo`. Aborts the process if `undo` is an error.
 fn undone(errno: Errno, undo: Result<(), Errno>) -> Errno {
     undo.unwrap_or_else(|errno| refused("memory can't be opened again", errno));
     errno
@@ -31,46 +31,45 @@ fn undone(errno: Errno, undo: Result<(), Errno>) -> Errno {
 /// The location of the data of owned blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Data {
-    /// The data are at the blocks' addresses and accessible, like the data of resident blocks.
+    /// The data are at the blocks' addresses, readable and writable, like the data of resident
+    /// blocks.
     Open,
-    /// `close` moved the data elsewhere, or protected them at the blocks' addresses.
+    /// `close` has moved the data away, or protected the data at the blocks' addresses.
     Closed,
-    /// `close` left the data at the blocks' addresses, and `show` then made them readable.
+    /// The data are at the blocks' addresses, and `show` has made them readable.
     Shown,
 }
 
-/// The part of a region that a child of fork has.
+/// The state of a region in a process. The state may change in a child of fork.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ForkResult {
-    /// A copy that is still managed.
+    /// The region is managed.
     Copy,
-    /// A copy that is entirely resident and not managed.
+    /// All blocks are resident, and the region is not managed.
     Plain,
-    /// No memory: an access ends the child.
+    /// The process has no memory of the region, and an access ends the process.
     Nothing,
 }
 
-/// A mechanism that marks memory, so that an access faults, and fills memory, so that no thread
-/// sees partial contents.
+/// A mechanism that makes accesses to absent blocks fault, and fills blocks so that no thread sees
+/// partial contents.
 pub(crate) trait Backend: Debug + Send + Sync {
-    /// Returns the backend's name, a colon, and a description of how the backend works and how
-    /// system calls behave.
+    /// Returns the backend's name, a colon, and a description that includes the behavior of system
+    /// calls.
     fn describe(&self) -> &'static str;
 
-    /// Returns the largest number of mappings that the marks of this number of blocks may need.
+    /// Returns the maximum number of mappings that the marks of `blocks` blocks can need.
     fn mappings_max(&self, _blocks: usize) -> usize {
         0
     }
 
-    /// Prepares a chunk that was never touched, so that each of its blocks can be opened
-    /// separately.
+    /// Prepares a closed chunk so that its blocks can be opened one by one.
     fn open_chunk(&self, _memory: &Managed, _chunk: Range<usize>) -> Result<(), Errno> {
         Ok(())
     }
 
-    /// Closes a chunk whose blocks are all absent, so that the chunk needs no page tables. If this
-    /// function fails, the chunk still counts as closed, and the next call for this chunk is
-    /// `open_chunk`.
+    /// Closes a chunk whose blocks are all absent, so that the chunk needs no page tables. The
+    /// chunk counts as closed even after an error.
     fn close_chunk(&self, memory: &Managed, chunk: Range<usize>) -> Result<(), Errno> {
         memory.drop_pages(chunk)
     }
@@ -86,43 +85,42 @@ pub(crate) trait Backend: Debug + Send + Sync {
     /// Fills marked blocks with `data`. Other threads never see partly filled blocks.
     fn fill(&self, memory: &Managed, range: Range<usize>, data: &[u8]) -> Result<(), Errno>;
 
-    /// Makes accesses to resident blocks fault, but keeps the data. After an error, the blocks are
-    /// accessible again.
+    /// Makes accesses to resident blocks fault, and keeps the blocks' data. If the call fails, the
+    /// blocks are accessible again.
     fn close(&self, memory: &Managed, range: Range<usize>) -> Result<(), Errno>;
 
     /// Makes closed blocks readable and writable again.
     fn reopen(&self, memory: &Managed, range: Range<usize>) -> Result<(), Errno>;
 
-    /// Copies data of closed blocks to `buf`, beginning at the region's offset `at`.
+    /// Copies data of closed blocks, from the region's offset `at` on, to `buf`.
     fn read(&self, memory: &Managed, at: usize, buf: &mut [u8]) -> Result<(), Errno>;
 
-    /// Makes closed blocks readable in place, after `read` failed.
+    /// Makes closed blocks readable at their addresses, after `read` failed.
     fn show(&self, _memory: &Managed, _range: Range<usize>) -> Result<(), Errno> {
         Err(Errno::NOSYS)
     }
 
-    /// Drops the pages of blocks, and marks the blocks. `from` is the location of their data.
+    /// Drops the pages of blocks, and marks the blocks. `from` is the location of the blocks' data.
     fn drop_pages(&self, memory: &Managed, range: Range<usize>, from: Data) -> Result<(), Errno>;
 
-    /// Makes blocks readable and writable again, with `data`, after a `drop_pages` that failed and
-    /// dropped only some of their pages.
+    /// Makes blocks readable and writable, with the contents `data`. A failed call of `drop_pages`
+    /// may have dropped some of the blocks' pages.
     fn put_back(&self, memory: &Managed, range: Range<usize>, data: &[u8]) -> Result<(), Errno> {
         self.fill(memory, range, data)
     }
 
-    /// Does the same as `put_back`, but the blocks read as zeros afterwards.
+    /// Makes blocks readable and writable, with zeros, after a failed call of `drop_pages`.
     fn put_zeros(&self, memory: &Managed, range: Range<usize>) -> Result<(), Errno> {
         const ZEROS: &[u8] = &[0; SLOT_BYTES << ORDER_MAX];
         self.put_back(memory, range.clone(), &ZEROS[..range.len()])
     }
 
-    /// Prepares the memory after its pager was added to the registry. The program does not use the
-    /// memory yet.
+    /// Prepares the memory before the program uses it. The registry already contains the pager.
     fn begin(&self, _memory: &Managed) -> Result<(), Errno> {
         Ok(())
     }
 
-    /// Stops managing `memory`. All of it is resident and belongs to the program again.
+    /// Stops managing `memory`. All of the memory is resident and belongs to the program again.
     fn end(&self, _memory: &Managed) -> Result<(), Errno> {
         Ok(())
     }
@@ -132,21 +130,21 @@ pub(crate) trait Backend: Debug + Send + Sync {
         0
     }
 
-    /// Returns the userfaultfd, if the backend uses one. Without a userfaultfd, the only running
-    /// thread may open a block before it writes the block's data, which is cheaper than `fill`.
+    /// Returns the userfaultfd, if the backend has one. Without a userfaultfd, a thread that is
+    /// alone may open a block before it writes the block's data, which is faster than `fill`.
     fn uffd(&self) -> Option<&Uffd> {
         None
     }
 
-    /// Returns whether all blocks must be resident before a fork.
+    /// Returns whether all blocks must be filled before a fork.
     fn is_whole_over_forks(&self) -> bool {
         false
     }
 
-    /// Prepares the backend in a child of fork, while the child has only one thread.
+    /// Adapts the backend to a child of fork. The child still has one thread.
     fn in_child(&self, _memory: &Managed) {}
 
-    /// Returns the part of the region that this process has.
+    /// Returns the state of the region in this process.
     fn fork_result(&self) -> ForkResult {
         ForkResult::Copy
     }
@@ -160,11 +158,10 @@ const NO_MEMORY_FILE: &str =
     "signal-remap: blocks are moved to their places; /proc/self/mem is refused";
 const REMAP: &str = "signal-remap: blocks are moved to their places; asked for";
 
-/// The descriptions of the backends that an arena can have. Each consists of the backend's name, a
-/// colon, and the reason for the choice.
+/// The descriptions of the backends that an arena can have: for each backend its name, a colon, and
+/// the reason for choosing it.
 pub const ARENA_BACKENDS: [&str; 5] = [GUARDS, NO_GUARDS, MAPPINGS, NO_MEMORY_FILE, REMAP];
 
-/// Creates a backend for a region whose memory is `memory`.
 pub(crate) fn choose(options: &Options, memory: &Managed) -> Result<Box<dyn Backend>, Error> {
     use BackendKind::{UserfaultfdProtected, UserfaultfdSigbus, UserfaultfdSigbusProtected};
     if options.backend.is_signal() {
@@ -198,8 +195,8 @@ fn signal(kind: BackendKind, memory: &Managed) -> Result<Box<dyn Backend>, Error
     Ok(Box::new(backend))
 }
 
-/// Tries each operation on a page that is mapped only for this test, because the kernel may refuse
-/// some operations to this process.
+/// Tries each operation of the backend on a new page, and returns the error if the kernel refuses
+/// one.
 fn probe(backend: &Signal) -> Result<(), Errno> {
     let page = page::page_size();
     let (memory, range) = (Managed::map(page, page)?, 0..page);

@@ -1,5 +1,5 @@
 //! The backend that marks blocks by guards in page tables, or by PROT_NONE mappings. An access to a
-//! marked block raises SIGSEGV, which the faulting thread handles. No privilege is needed.
+//! marked block raises SIGSEGV, which the faulting thread handles. The process needs no privilege.
 
 use super::{Backend, Data, undone};
 use crate::memory::Managed;
@@ -13,8 +13,8 @@ use std::sync::OnceLock;
 pub(crate) enum Marks {
     Guards,
     Mappings,
-    /// PROT_NONE mappings, without /proc/self/mem: prepared pages are moved to a block's address,
-    /// and a block in probation stays readable.
+    /// PROT_NONE mappings, without /proc/self/mem. A block is filled by moving prepared pages to
+    /// its address, and a block in probation stays readable.
     Moves,
 }
 
@@ -22,8 +22,8 @@ pub(crate) enum Marks {
 pub(crate) struct Signal {
     marks: Marks,
     name: &'static str,
-    /// The memory in which the contents of blocks are prepared. If `marks` is not `Moves`, this
-    /// memory is mapped only when the kernel refuses /proc/self/mem.
+    /// Memory in which the contents of blocks are prepared. This memory is mapped if `marks` is
+    /// `Moves`, or when the kernel refuses to open /proc/self/mem.
     beside: OnceLock<Managed>,
 }
 
@@ -32,8 +32,8 @@ impl Signal {
         let beside = OnceLock::new();
         if marks == Marks::Moves {
             let _first = beside.set(Managed::map_beside(memory.bytes())?);
-            // Opening the whole region will charge as many bytes again as the first mapping did.
-            // The second mapping tests whether the kernel permits both charges.
+            // The kernel charges for `beside`, and later for the open region. A second mapping of
+            // the region's size tests whether the kernel permits both charges.
             drop(Managed::map_beside(memory.bytes())?);
         }
         Ok(Signal { marks, name, beside })
@@ -85,7 +85,7 @@ impl Backend for Signal {
         memory.drop_pages(chunk)
     }
 
-    /// The memory in which a block is prepared has page tables, too.
+    /// With `Moves`, the memory in which blocks are prepared has page tables, too.
     fn places(&self) -> usize {
         if self.marks == Marks::Moves { 2 } else { 1 }
     }
@@ -141,8 +141,8 @@ impl Backend for Signal {
             memory.close(range.clone())?;
             return memory.drop_pages(range);
         }
-        // The kernel drops pages before it sets guards. Between the two steps, a read of an open
-        // block would return zeros.
+        // The kernel first drops pages and then sets guards. If the block were readable between
+        // these two steps, a thread could read zeros.
         if from == Data::Shown {
             memory.close(range.clone())?;
         }
@@ -159,7 +159,7 @@ mod tests {
     use testkit::child::in_child;
     use testkit::mappings_max;
 
-    /// Creates mappings until the process has one mapping fewer than the maximum.
+    /// Creates mappings until the process can create only one more.
     fn take_mappings() {
         let (page, pages) = (page::page_size(), 2 * mappings_max());
         let (protection, flags) = (libc::PROT_NONE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);

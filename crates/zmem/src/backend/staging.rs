@@ -1,4 +1,5 @@
-//! The staging area, to which pages in probation are moved, each at its own offset (zm-U4, zm-U5).
+//! The staging area: address space to which the pages of blocks in probation are moved, each at its
+//! own offset (zm-U4, zm-U5).
 
 use crate::error::refused;
 use crate::memory::Managed;
@@ -8,7 +9,7 @@ use crate::uffd::{Short, Uffd};
 use rustix::io::Errno;
 use std::ops::Range;
 
-/// The staging area: address space of the same size as the region.
+/// Address space of the same size as the region.
 #[derive(Debug)]
 pub(super) struct Staging(pub(super) Managed);
 
@@ -24,13 +25,13 @@ impl Staging {
         memory: &Managed,
         range: Range<usize>,
     ) -> Result<(), Errno> {
-        // A thread may have read the staging area while a block was moved back, which created pages
-        // of zeros.
+        // A thread that read the staging area while a block was moved back may have created pages
+        // of zeros there.
         self.0.drop_pages(range.clone())?;
         self.take_rest(uffd, memory, range)
     }
 
-    /// Moves the pages that are not in the staging area yet.
+    /// Moves the pages of resident blocks, and handles errors of the move.
     fn take_rest(&self, uffd: &Uffd, memory: &Managed, range: Range<usize>) -> Result<(), Errno> {
         let (mut next, mut tried) = (range.start, None);
         while let Err(Short { done, errno }) = uffd.transfer(memory, &self.0, next..range.end) {
@@ -38,17 +39,17 @@ impl Staging {
             let is_first = tried.replace((next, errno)) != Some((next, errno));
             let page = next..next + page::page_size();
             let mended = match errno {
-                // The page was moved, but the kernel did not count it (zm-U8). The data in the
-                // staging area are from that move, because no other thread writes there.
+                // The kernel moved this page without counting it (zm-U8). Only moves write to the
+                // staging area, so the page there contains the moved data.
                 Errno::EXIST if !self.is_zero(page.clone()) => {
                     next = page.end;
                     Ok(())
                 }
-                // The page in the staging area holds only zeros. Either a reader (a debugger,
-                // `mlockall`) created it, or the data that were moved are zeros. In both cases the
-                // page can be dropped, because a missing page reads as zeros, too.
+                // The page in the staging area holds only zeros. A reader (a debugger, `mlockall`)
+                // created this page, or the kernel moved a page of zeros. The page can be dropped,
+                // because a missing page also reads as zeros.
                 Errno::EXIST if is_first => self.0.drop_pages(page),
-                // A child shares the page, or the page was never written.
+                // A child shares this page, or the page was never written.
                 Errno::BUSY if is_first => {
                     uffd.fill_holes(memory, page.clone()).and_then(|()| make_own(memory, page))
                 }
@@ -86,8 +87,8 @@ impl Staging {
                 uffd.copy_from(memory, rest.clone(), self.0.address_of(&rest))?;
                 return self.0.drop_pages(rest);
             }
-            // The page was moved, but the kernel did not count it (zm-U8). No other page can exist
-            // in the region at this offset, because closed blocks have none there.
+            // The kernel moved this page without counting it (zm-U8). Before the move, the region
+            // had no page at this offset, because the block was closed.
             rest.start += page::page_size();
         }
         Ok(())
@@ -101,8 +102,8 @@ mod tests {
 
     const PAGES: usize = 6;
 
-    /// Returns a region of `PAGES` pages, the last of which is missing, or `None` if the kernel
-    /// can't move pages.
+    /// Returns a region of `PAGES` pages, or `None` if the kernel can't move pages. The region's
+    /// last page is missing.
     fn bed() -> Option<(Uffd, Managed, Staging)> {
         let (uffd, can_move) = Uffd::open(Delivery::Signal, CanMove::Yes).ok()?;
         let bytes = PAGES * page::page_size();
@@ -136,7 +137,7 @@ mod tests {
         let all = 0..memory.bytes();
         staging.take_rest(&uffd, &memory, all.clone()).unwrap();
         assert_eq!(contents(&staging.0), [1, 2, 3, 4, 5, 0]);
-        // Zeros can be written only where no page exists.
+        // UFFDIO_ZEROPAGE succeeds only if the page is missing.
         let is_empty = |nth| uffd.zero(&memory, of(nth)).is_ok();
         assert!((0..PAGES).all(is_empty));
         memory.drop_pages(all.clone()).unwrap();

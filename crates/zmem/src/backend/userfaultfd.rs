@@ -1,7 +1,7 @@
-//! The backend that uses the kernel's userfaultfd: an absent block has no pages, and the kernel
-//! reports an access to such a block. Mappings never change. A block in probation is in the
-//! *staging* area at the same offset. If the kernel can't move pages, the block is write-protected
-//! in place.
+//! The backend that uses a userfaultfd. An absent block has no pages, and the kernel reports each
+//! access to an absent block. Mappings never change. The pages of a block in probation are in the
+//! *staging* area, at the block's offset. If the kernel can't move pages, blocks in probation are
+//! write-protected in the region.
 
 use super::staging::Staging;
 use super::{Backend, Data, ForkResult, undone};
@@ -15,16 +15,15 @@ use rustix::io::Errno;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
-/// The thread that handles a region's faults in this process.
+/// The thread that handles the faults of a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Answers {
     Threads,
     /// The faulting thread, in a handler of SIGBUS.
     Toucher,
-    /// No thread, because there are no faults: a child that could not open a userfaultfd keeps all
-    /// blocks resident.
+    /// No thread. In this child, which could not open a userfaultfd, all blocks stay resident.
     Nothing,
-    /// No thread, because this child does not have the region.
+    /// No thread. This child does not have the region.
     LeftOut,
 }
 
@@ -32,8 +31,8 @@ const ANSWERS: [Answers; 4] =
     [Answers::Threads, Answers::Toucher, Answers::Nothing, Answers::LeftOut];
 
 impl Answers {
-    /// Returns a description of the handling, and of the effect of absent memory on system calls.
-    /// `are_moved` is true if the kernel can move pages. See [`Backend::describe`].
+    /// Returns the result of [`Backend::describe`]. `are_moved` is true if the kernel can move
+    /// pages.
     fn describe(self, are_moved: bool) -> &'static str {
         let both = match self {
             Answers::Threads => [
@@ -60,10 +59,10 @@ impl Answers {
 #[derive(Debug)]
 pub(crate) struct Userfaultfd {
     uffd: Uffd,
-    /// The area to which pages in probation are moved, or `None` if the kernel can't move pages.
+    /// The staging area, or `None` if the kernel can't move pages.
     staging: Option<Staging>,
     fork: Fork,
-    /// An index into [`ANSWERS`]. The index changes in a child of fork.
+    /// An index into [`ANSWERS`], which changes in a child of fork.
     answers: AtomicU8,
 }
 
@@ -140,7 +139,7 @@ impl Backend for Userfaultfd {
                 let page = page::page_size();
                 for (nth, part) in buf.chunks_mut(page).enumerate() {
                     match pages::read_protected(memory, at + nth * page, part) {
-                        // The page never existed, or was dropped.
+                        // The page was never written, or was dropped.
                         Err(Errno::FAULT) => part.fill(0),
                         read => read?,
                     }
@@ -161,7 +160,7 @@ impl Backend for Userfaultfd {
         let page = page::page_size();
         for (nth, part) in data.chunks(page).enumerate() {
             match self.uffd.copy(memory, range.start + nth * page, part) {
-                // The existing page has not changed since the block was closed.
+                // The page still exists, with the contents that it had when the block was closed.
                 Ok(()) | Err(Errno::EXIST) => {}
                 Err(errno) => return Err(errno),
             }
@@ -206,7 +205,7 @@ impl Backend for Userfaultfd {
 
     fn in_child(&self, memory: &Managed) {
         if self.fork_result() != ForkResult::Copy {
-            // The parent was already a child that does not manage the region.
+            // The parent, itself a child of fork, does not manage the region.
             return;
         }
         let can_move = if self.staging.is_some() { CanMove::Yes } else { CanMove::No };

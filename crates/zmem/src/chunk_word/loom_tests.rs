@@ -7,12 +7,12 @@ use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::thread;
 
-/// A chunk of one block. Only a thread that has set the chunk's word to changing, or the block's
-/// owner while the chunk is open, may change the chunk's memory.
+/// A chunk of one block. Two threads may change the chunk's memory: the thread that set the chunk's
+/// word to changing, and, while the chunk is open, the block's owner.
 struct Scene {
     chunk: ChunkWord,
     block: BlockWord,
-    /// Two facts: whether the chunk's memory is open, and whether the block is present.
+    /// Whether the chunk's memory is open, and whether the block is present.
     memory: UnsafeCell<(bool, bool)>,
 }
 
@@ -36,7 +36,6 @@ impl Scene {
         }
     }
 
-    /// Performs the steps of a fault.
     fn touch(&self) {
         loop {
             let seen = self.block.load();
@@ -62,7 +61,6 @@ impl Scene {
         }
     }
 
-    /// Performs the steps of the evicting thread.
     fn close(&self) {
         if self.chunk.load() == Chunk::Open && self.chunk.try_begin(Chunk::Open) {
             let is_absent = self.block.load().state() == State::Evicted;

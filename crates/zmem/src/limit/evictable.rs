@@ -1,11 +1,11 @@
-//! The memory of this process that may be evicted, and the sums over all processes that share the
+//! The memory of this process that may be evicted, and the memory of all processes that share the
 //! limit.
 //!
 //! ```text
 //!   resident:  | floor | evicted if room is needed | shared blocks (zm-L16)           |
 //!              | counts for this process           | for this process | for the parent |
 //! ```
-//! A process may always keep resident blocks up to its floor, so that it can run.
+//! So that a process can run, its resident blocks are not evicted below its floor.
 
 use super::{Limit, SharedLimit, Sum, Usage};
 use crate::descriptor::MEMORY_USED;
@@ -13,9 +13,10 @@ use crate::policy::{EXCESS_WEIGHT, FLOOR_SHARE, OVER_LIMIT_FLOOR_SHARE, TIGHT_SH
 use rustix::io::pread;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Returns the floor `floor` of a limit, grown by `excess`: see [`SharedLimit::excess`].
+/// Returns a floor that is larger than `floor` if unevictable memory exceeds the limit. `(excess,
+/// large)` is the result of [`SharedLimit::excess`].
 fn grown(floor: u64, limit: u64, (excess, large): (u64, u64)) -> u64 {
-    // The bound exists because a brief excess must not raise the floor much.
+    // A bound is needed, because a large excess may last only briefly.
     let most = limit / OVER_LIMIT_FLOOR_SHARE / large.max(1);
     (floor + excess * EXCESS_WEIGHT).min(floor.max(most))
 }
@@ -39,20 +40,19 @@ fn shared_and_limit(of: &Limit) -> Option<(&dyn SharedLimit, u64)> {
     of.shared.as_deref().zip(of.get())
 }
 
-/// Returns the bytes that this process keeps resident (its floor) if the limit can be kept.
+/// Returns the floor of this process in bytes, if unevictable memory does not exceed the limit.
 fn kept_floor(of: &Limit, limit: u64) -> u64 {
     let floor = limit / FLOOR_SHARE;
     of.shared.as_ref().map_or(floor, |shared| shared.floor(floor, limit))
 }
 
-/// Returns the bytes that this process may always have resident.
+/// Returns the floor of this process in bytes.
 fn floor(of: &Limit, limit: u64) -> u64 {
     grown(kept_floor(of, limit), limit, excess(of))
 }
 
-/// Returns the bytes by which unevictable memory exceeds the limit, divided by the number of
-/// large processes, and that number. Pinned blocks do not count as unevictable, because they
-/// can be evicted once they are unpinned.
+/// Returns the result of [`SharedLimit::excess`], also for a limit that is not shared. Pinned
+/// blocks do not count as unevictable, because they can be evicted once they are unpinned.
 fn excess(of: &Limit) -> (u64, u64) {
     match &of.shared {
         Some(shared) => shared.excess(),
@@ -65,8 +65,8 @@ pub(crate) fn is_over_limit(of: &Limit) -> bool {
     excess(of).0 > 0
 }
 
-/// Returns the resident bytes of this process above its floor, except the bytes of blocks whose
-/// eviction would free nothing.
+/// Returns the resident bytes of this process above its floor. Shared blocks whose eviction would
+/// free no memory do not count.
 pub(crate) fn above_floor(of: &Limit) -> u64 {
     let kept = |limit| staying(of).0 + floor(of, limit);
     of.get().map_or(0, |limit| of.resident_bytes().saturating_sub(kept(limit)))
@@ -79,15 +79,14 @@ fn sum(of: &Limit) -> Sum {
     of.shared.as_ref().map_or(alone, |shared| shared.sum(&own))
 }
 
-/// Returns whether unevictable memory of all processes together leaves little room below the
-/// limit.
+/// Returns whether the unevictable memory of all processes leaves little room below the limit.
 pub(crate) fn is_tight(of: &Limit) -> bool {
     of.get().is_some_and(|limit| sum(of).unevictable() > limit - limit / TIGHT_SHARE)
 }
 
-/// Returns whether blocks may be opened ahead of their first touch. The program may write to
-/// open blocks later without a fault. So the check counts all open blocks, even blocks that the
-/// kernel does not count yet, and permits all large processes together a quarter of the limit.
+/// Returns whether a fault may also open untouched blocks that were not accessed. The program may
+/// later write to open blocks without a fault. So all open blocks of this process count, although
+/// the kernel does not count unwritten blocks.
 pub(crate) fn has_room(of: &Limit) -> bool {
     of.get().is_none_or(|limit| {
         let all = sum(of);
@@ -95,32 +94,32 @@ pub(crate) fn has_room(of: &Limit) -> bool {
     })
 }
 
-/// Returns whether more than `mark` bytes are held if `more` further blocks become resident.
-/// The bytes of all processes that share the limit count.
+/// Returns whether more than `mark` bytes are held if `more` further blocks become resident. If
+/// processes share the limit, the bytes of all of them count.
 pub(super) fn is_above(of: &Limit, more: usize, mark: u64) -> bool {
     let more = (more * of.block) as u64;
     let check = |shared: &dyn SharedLimit| shared.check(&usage(of), more).held;
     of.shared.as_deref().map_or_else(|| of.held(), check) + more > mark
 }
 
-/// Returns whether this process evicts no blocks because a debugger reads its memory (zm-L19).
+/// Returns whether this process evicts nothing while a debugger reads its memory (zm-L19).
 pub(crate) fn keeps_all(of: &Limit) -> bool {
     of.shared.as_ref().is_some_and(|shared| shared.keeps_all())
 }
 
-/// Returns the bytes held. If the limit is shared, the result is the size of all memory of the
-/// process, as the kernel last counted it.
+/// Returns the bytes that this process holds. If the limit is shared, all memory of the process
+/// counts, as last measured by the kernel.
 pub(crate) fn process_held(of: &Limit) -> u64 {
     of.shared.as_ref().map_or(of.held(), |shared| shared.process_bytes(of.held()))
 }
 
-/// Returns the resident part of `process_held`. Blocks that were opened ahead count as
-/// resident, although they use no memory until they are written.
+/// Returns the bytes of resident blocks, at most `process_held`. Open blocks that were never
+/// written count as resident, although they use no memory.
 pub(crate) fn process_resident(of: &Limit) -> u64 {
     of.resident_bytes().min(process_held(of))
 }
 
-/// Publishes the memory of this process to the processes that share the limit.
+/// Publishes this process's memory to the processes that share the limit.
 pub(super) fn publish(of: &Limit) {
     of.shared.iter().for_each(|shared| shared.publish(&usage(of)));
 }
@@ -132,8 +131,8 @@ pub(crate) fn is_above_share(of: &Limit) -> bool {
     above_floor(of) > 0 && of.shared.as_deref().is_some_and(is_above)
 }
 
-/// Records that this process found no room. Returns whether it may use a part of the reserve,
-/// because other processes hold more than their share and will evict it.
+/// Asks other processes for room. Returns whether this process may use a part of the reserve,
+/// because other processes hold more than their share and will evict.
 pub(crate) fn wants_of_others(of: &Limit) -> bool {
     shared_and_limit(of).is_some_and(|(shared, _)| shared.wants_room(&usage(of)))
 }
@@ -148,7 +147,7 @@ fn anonymous() -> Option<u64> {
     let text = str::from_utf8(&bytes[..len]).ok()?;
     let mut numbers = text.split(' ').map(str::parse::<u64>);
     let (resident, shared) = (numbers.nth(1)?.ok()?, numbers.next()?.ok()?);
-    // If the first thread of a process has ended, the kernel reports 0 pages.
+    // The kernel reports 0 pages if the first thread of the process has ended.
     (resident > 0).then_some(resident.saturating_sub(shared) * page::page_size() as u64)
 }
 
@@ -161,15 +160,14 @@ pub(crate) fn weigh_process(of: &Limit) {
     }
 }
 
-/// Begins to count a child of fork as a process of its own that shares the limit, and sets the peak
-/// to the present values.
+/// Begins to count a child of fork separately, and sets the maxima to the present values.
 pub(crate) fn begin_child(of: &Limit) {
     of.peak.begin(process_held(of), process_resident(of));
     of.shared.iter().for_each(|shared| shared.begin_child());
     publish(of);
 }
 
-/// Counts blocks that will be shared from the next fork on. The blocks stay resident.
+/// Counts resident blocks that are shared from the next fork on.
 pub(crate) fn add_shared(of: &Limit, blocks: usize) {
     of.shared.iter().for_each(|shared| shared.add_blocks((blocks * of.block) as u64));
 }
@@ -187,10 +185,10 @@ pub(crate) fn shared_blocks(of: &Limit) -> usize {
     shared_bytes(of) as usize / of.block
 }
 
-/// Returns two numbers: the bytes of shared blocks whose eviction would free nothing, and the
-/// bytes that children may share. The first number includes blocks that count for the parent.
-/// The first number also includes blocks that a child shares, unless a child needs room and
-/// will therefore drop them.
+/// Returns the bytes of shared blocks whose eviction would free no memory, and the bytes that
+/// children still share. Evicting a block that counts for the parent frees no memory. Evicting a
+/// block that a child shares frees no memory unless a child needs room, because only then will the
+/// child drop the block.
 fn staying(of: &Limit) -> (u64, u64) {
     let bytes = shared_bytes(of);
     let Some(shared) = of.shared.as_ref().filter(|_| bytes > 0) else { return (0, 0) };
@@ -199,16 +197,15 @@ fn staying(of: &Limit) -> (u64, u64) {
     ((relatives.borrowed + stays).min(bytes), relatives.lent)
 }
 
-/// Returns whether another process shares some of the blocks, so that it matters which blocks
-/// are accessed.
+/// Returns whether another process still shares some of the blocks.
 pub(crate) fn is_sharing(of: &Limit) -> bool {
     let relatives = of.shared.as_ref().map(|shared| shared.relatives());
     relatives.is_some_and(|relatives| relatives.borrowed > 0 || relatives.lent > 0)
 }
 
-/// Returns whether some shared blocks may be evicted. Blocks that children share may be evicted
-/// only if `has_no_progress` is true because the last round evicted no other block. Evicting
-/// such blocks saves memory only when the children drop them, too.
+/// Returns whether shared blocks may be evicted. Evicting a block that a child shares frees memory
+/// only when the child drops the block, too. So such blocks are evicted only if `has_no_progress`
+/// is true: the last round evicted no other block.
 pub(crate) fn may_evict_shared(of: &Limit, has_no_progress: bool) -> bool {
     let (staying, lent) = staying(of);
     let own = shared_bytes(of).saturating_sub(staying);

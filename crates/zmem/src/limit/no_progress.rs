@@ -1,6 +1,6 @@
-//! The time at which eviction is retried after it evicted nothing. Blocks that could not be evicted
-//! may become evictable later, without notice: the program may overwrite resident memory with data
-//! that compress, and no fault occurs.
+//! The time of the next attempt after an eviction that evicted nothing. Blocks that could not be
+//! evicted may become evictable later, because the program may overwrite them with data that
+//! compress. The pager does not notice such writes, because resident memory does not fault.
 
 use crate::counters::milliseconds as now;
 use crate::policy::{
@@ -9,17 +9,16 @@ use crate::policy::{
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
-/// See the module documentation.
 #[derive(Debug)]
 pub(crate) struct NoProgress {
-    /// The number of resident blocks when no more blocks could be evicted, or `usize::MAX` if
-    /// blocks could be evicted.
+    /// The number of resident blocks after the last attempt, if it evicted nothing; otherwise
+    /// `usize::MAX`.
     pub(super) resident: AtomicUsize,
-    /// The number of consecutive attempts that evicted nothing.
+    /// The number of consecutive attempts that evicted nothing, at most `GROWTHS + 1`.
     failures: AtomicU32,
-    /// Whether the last attempt that evicted nothing found data that do not compress.
+    /// Whether the last unsuccessful attempt found data that do not compress.
     is_dense: AtomicBool,
-    /// The time of the next attempt, in milliseconds of the clock that `now` reads.
+    /// The time of the next attempt, in milliseconds of the clock `now`.
     due: AtomicU64,
 }
 
@@ -33,8 +32,8 @@ impl NoProgress {
         Duration::from_millis(self.due.load(Relaxed).saturating_sub(now()))
     }
 
-    /// Records that an attempt evicted nothing, the duration of the attempt, and whether data did
-    /// not compress.
+    /// Records an attempt that evicted nothing and took the time `took`. `is_dense` is true if the
+    /// attempt found data that do not compress.
     pub(crate) fn postpone(&self, took: Duration, is_dense: bool) {
         self.is_dense.store(is_dense, Relaxed);
         let growths = self.failures.load(Relaxed).min(GROWTHS);
@@ -49,18 +48,20 @@ impl NoProgress {
         self.failures.store(0, Relaxed);
     }
 
-    /// Returns whether most of the memory that the last attempts tried to evict does not compress.
+    /// Returns whether most of the memory seems to be incompressible, because several attempts were
+    /// unsuccessful.
     pub(crate) fn is_braked(&self) -> bool {
         self.failures.load(Relaxed) >= BRAKED && self.is_dense.load(Relaxed)
     }
 
-    /// Returns whether blocks that did not compress keep their heat in the clock's round `round`.
+    /// Returns whether blocks that did not compress keep their heat in the round `round` of the
+    /// clock.
     pub(crate) fn is_slow(&self, round: u32) -> bool {
         self.is_braked() && !round.is_multiple_of(SLOW_ROUNDS)
     }
 
-    /// Returns whether no block could be evicted, and few blocks of `block` bytes have become
-    /// resident since then.
+    /// Returns whether the last attempt evicted nothing, and few blocks of `block` bytes have
+    /// become resident since then. `resident` is the present number of resident blocks.
     pub(super) fn is_known_for(&self, resident: usize, block: usize) -> bool {
         let then = self.resident.load(Relaxed);
         let growths = self.failures.load(Relaxed).saturating_sub(1);

@@ -1,9 +1,10 @@
-//! The interface between the limit of one process and the other processes that share the limit.
+//! The interface between the limit of a process and the other processes that share this limit.
 //!
 //! ```text
 //!   Limit: this process -- Usage --> SharedLimit: sums over all processes, and their requests
 //! ```
-//! Fault handlers call all functions, so an implementation neither allocates nor waits for a lock.
+//! Fault handlers call these functions, so an implementation neither allocates nor waits for a
+//! lock.
 
 use std::fmt::Debug;
 
@@ -19,105 +20,105 @@ pub struct Usage {
     /// The part of `held` that is resident blocks.
     pub resident: u64,
     /// The part of `resident` that could be evicted. Blocks that count for the parent are included,
-    /// because they must be known as evictable when they count for this process later.
+    /// because they may count for this process later.
     pub evictable: u64,
     /// The part of `held` that is page tables and words of blocks.
     pub tables: u64,
 }
 
-/// The sums of the memory that processes hold.
+/// The memory of all processes that share a limit, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sum {
-    /// The bytes that all processes hold.
+    /// All memory that the processes hold.
     pub held: u64,
-    /// The bytes of `held` that could be evicted.
+    /// The part of `held` that could be evicted.
     pub evictable: u64,
     /// The number of large processes, at least 1.
     pub large: u64,
 }
 
 impl Sum {
-    /// Returns the bytes that can't be evicted.
+    /// Returns the part of `held` that can't be evicted.
     pub fn unevictable(&self) -> u64 {
         self.held.saturating_sub(self.evictable)
     }
 }
 
-/// The bytes of shared blocks that exist in other processes too (zm-L16).
+/// The bytes of blocks that this process shares with its parent and its children (zm-L16).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Relatives {
     /// The bytes that this process shares with its parent, which count for the parent.
     pub borrowed: u64,
-    /// The maximum over all children of the bytes that the child still shares with this process.
+    /// The bytes that a child still shares with this process: the maximum over all children.
     pub lent: u64,
     /// Whether a child found no room recently.
     pub is_child_short: bool,
 }
 
-/// The other processes that share a limit.
+/// The other processes that share a limit, as the limit of one process sees them.
 pub trait SharedLimit: Debug + Send + Sync {
-    /// Returns the bytes that a process keeps resident under the limit `limit`, given the bytes
-    /// `floor` that it would keep without other processes.
+    /// Returns the floor of a process in bytes, under the limit `limit`. Without other processes,
+    /// its floor would be `floor`.
     fn floor(&self, floor: u64, limit: u64) -> u64;
 
-    /// Returns the bytes by which unevictable memory exceeds the limit, divided by the number of
-    /// large processes, and that number.
+    /// Returns the bytes by which unevictable memory exceeds the limit, per large process, and the
+    /// number of large processes.
     fn excess(&self) -> (u64, u64);
 
-    /// Returns the sums over all processes.
+    /// Returns the memory of all processes.
     fn sum(&self, own: &Usage) -> Sum;
 
-    /// Returns the sums over all processes. Records whether the sum plus `more` bytes exceeds the
-    /// limit minus the reserve, and asks other processes for room in that case.
+    /// Returns the memory of all processes. If `more` further bytes would exceed the limit minus
+    /// the reserve, asks the other processes for room.
     fn check(&self, own: &Usage, more: u64) -> Sum;
 
-    /// Returns the size of this process's memory in bytes, if its pager counts `held` bytes.
+    /// Returns the size in bytes of all memory of this process, whose pager counts `held` bytes.
     fn process_bytes(&self, held: u64) -> u64;
 
-    /// Publishes the memory of this process.
+    /// Publishes the memory of this process to the other processes.
     fn publish(&self, own: &Usage);
 
     /// Returns whether this process holds more than its share of the limit (zm-L6).
     fn is_above_share(&self, own: &Usage) -> bool;
 
-    /// Records that this process found no room. Returns whether it may use a part of the reserve,
-    /// because other processes hold more than their share and will evict it.
+    /// Asks other processes for room. Returns whether this process may use a part of the reserve,
+    /// because other processes hold more than their share and will evict.
     fn wants_room(&self, own: &Usage) -> bool;
 
-    /// Returns whether the process's memory should be measured again. The pager calls this function
-    /// once for each fault.
+    /// Returns whether the memory of this process should be measured again. Each fault calls this
+    /// function once.
     fn is_measurement_due(&self) -> bool;
 
     /// Records `bytes`, the size of all anonymous memory of this process.
     fn note_process(&self, bytes: u64, own: &Usage);
 
-    /// Records the size of the device's pages, the bytes in these pages that no object uses, and
-    /// the bytes of all objects that were freed or moved since the device was created.
+    /// Records the bytes of the device's pages (`pages`), and the unused bytes in these pages
+    /// (`room`). `changed` is the size of all objects that were freed or moved since the device was
+    /// created.
     fn note_pool(&self, pages: u64, room: u64, changed: u64);
 
-    /// Begins to count a child of fork as a process of its own.
+    /// Begins to count a child of fork separately.
     fn begin_child(&self);
 
-    /// Returns whether this process evicts no blocks because a debugger reads its memory (zm-L19).
+    /// Returns whether this process evicts nothing while a debugger reads its memory (zm-L19).
     fn keeps_all(&self) -> bool;
 
-    /// Returns whether another process reads this process's memory, or is about to read it
-    /// (zm-L17).
+    /// Returns whether another process reads the memory of this process, or is about to (zm-L17).
     fn has_peers(&self) -> bool;
 
-    /// Counts `bytes` of resident blocks that are shared from the next fork on.
+    /// Counts resident blocks of `bytes` bytes that are shared from the next fork on.
     fn add_blocks(&self, bytes: u64);
 
-    /// Subtracts `bytes` of resident blocks that are no longer shared.
+    /// Subtracts resident blocks of `bytes` bytes that are no longer shared.
     fn leave_blocks(&self, bytes: u64);
 
-    /// Returns the bytes of blocks that a child would share.
+    /// Returns the bytes of the blocks that a new child would share.
     fn blocks(&self) -> u64;
 
-    /// Returns the bytes of shared blocks that exist in other processes too.
+    /// Returns the bytes that this process shares with its parent and its children.
     fn relatives(&self) -> Relatives;
 
-    /// Returns whether a fork should close blocks, because all processes together would hold much
-    /// if a child had its own copies of `more` bytes of this process (zm-L16).
+    /// Returns whether a fork should close blocks, because all processes would hold too much if a
+    /// child had its own copies of `more` bytes (zm-L16).
     fn closes_at_fork(&self, own: &Usage, more: u64) -> bool;
 }

@@ -1,13 +1,13 @@
-//! The pages of managed memory and their contents. Advice to the kernel sets guards, chooses the
-//! sizes of pages, and determines whether parent and child share pages. The contents are read and
-//! written through /proc/thread-self/mem, which ignores the memory's protection.
+//! The pages of managed memory, and their contents. `madvise` calls set guards, control huge pages,
+//! and separate the pages of parent and child. The contents are read and written through
+//! /proc/thread-self/mem, which ignores the protection of memory.
 //!
-//! The descriptor of that file refers to the memory of the process that opened it. A child that
+//! A descriptor of this file refers to the memory of the process that opened the file. A child that
 //! used the inherited descriptor would write to its parent's memory, so the child opens the file
 //! again.
 //!
 //! # Safety
-//! See [`memory`](super). Only the advice of [`guard`] and [`unguard`] changes data.
+//! See [`memory`](super). Only the `madvise` calls of [`guard`] and [`unguard`] change data.
 #![allow(unsafe_code)]
 
 use super::Managed;
@@ -23,16 +23,16 @@ use std::fs::{read_dir, read_to_string};
 use std::ops::Range;
 use std::path::Path;
 
-/// Guards exist since Linux 6.13; `libc` has no constants for them yet.
+/// Guards exist since Linux 6.13. `libc` does not define the `madvise` values of guards yet.
 const MADV_GUARD_INSTALL: i32 = 102;
 const MADV_GUARD_REMOVE: i32 = 103;
-/// This `madvise` value exists since Linux 5.14. `libc` does not define it on all systems.
+/// This `madvise` value exists since Linux 5.14. `libc` does not define this value on all systems.
 const MADV_POPULATE_WRITE: i32 = 23;
 const FOLIOS: &str = "/sys/kernel/mm/transparent_hugepage";
-/// This flag of `mremap` exists since Linux 5.7. Not every backend of `rustix` defines it.
+/// This flag of `mremap` exists since Linux 5.7. Not every backend of `rustix` defines this flag.
 const MREMAP_DONTUNMAP: MremapFlags = MremapFlags::from_bits_retain(4);
 
-/// Releases the pages of a range, and sets guards, so that every access to the range faults.
+/// Releases the pages of a range, and sets guards, so that every access faults.
 pub(crate) fn guard(memory: &Managed, range: Range<usize>) -> Result<(), Errno> {
     set_guards(memory, &range, MADV_GUARD_INSTALL)
 }
@@ -47,35 +47,35 @@ fn set_guards(memory: &Managed, range: &Range<usize>, advice: i32) -> Result<(),
         // SAFETY: the caller owns the blocks. Their data are stored elsewhere, or the program does
         // not need them any more.
         match unsafe { memory.advise(range.clone(), advice) } {
-            // A fault of another thread interfered while a guard was being set.
+            // A fault of another thread interfered with the call.
             Err(Errno::AGAIN | Errno::INTR) => {}
             set => return set,
         }
     }
 }
 
-/// Makes the kernel reclaim the pages of a range before other pages. Returns an error if some pages
-/// are locked or huge: callers use this function to find such pages.
+/// Asks the kernel to reclaim the pages of a range first. Callers need only the result: an error if
+/// some page is locked, or is a huge page that can't be split.
 pub(crate) fn cool(memory: &Managed, range: Range<usize>) -> Result<(), Errno> {
     // SAFETY: the advice changes no data.
     unsafe { memory.advise(range, libc::MADV_COLD) }
 }
 
-/// Makes each page of a range present and private to this process: shared pages are copied.
+/// Populates the missing pages of a range, and copies the pages that another process shares.
 pub(crate) fn make_own(memory: &Managed, range: Range<usize>) -> Result<(), Errno> {
     // SAFETY: the advice changes no data.
     unsafe { memory.advise(range, MADV_POPULATE_WRITE) }
 }
 
-/// Populates pages that are about to be written, if the kernel supports MADV_POPULATE_WRITE (Linux
-/// 5.14). Otherwise each write populates one page.
+/// Populates pages that are about to be written, if the kernel supports this (Linux 5.14).
+/// Otherwise writes populate the pages one by one.
 pub(crate) fn populate(memory: &Managed, range: Range<usize>) {
     if range.len() >= POPULATED_MIN * page::page_size() {
         let _refused = make_own(memory, range);
     }
 }
 
-/// Sets whether children inherit the first window.
+/// Sets whether children of fork inherit the first window.
 pub(crate) fn set_inherited(memory: &Managed, is_inherited: bool) -> Result<(), Errno> {
     let advice = if is_inherited { libc::MADV_DOFORK } else { libc::MADV_DONTFORK };
     // SAFETY: the advice changes no data in this process. In a child, `keep_place` ensures that no
@@ -83,8 +83,8 @@ pub(crate) fn set_inherited(memory: &Managed, is_inherited: bool) -> Result<(), 
     unsafe { memory.advise(0..memory.addresses().len(), advice) }
 }
 
-/// Allows folios in the first window if the kernel allocates folios of some size up to `block`
-/// bytes, and of no larger size.
+/// Requests huge pages for the first window if the kernel then allocates folios of at most `block`
+/// bytes.
 pub(crate) fn allow_folios(memory: &Managed, block: usize) {
     if block > page::page_size() && has_folios(Path::new(FOLIOS), block) {
         // SAFETY: the advice changes no data.
@@ -92,8 +92,8 @@ pub(crate) fn allow_folios(memory: &Managed, block: usize) {
     }
 }
 
-/// Returns whether the kernel allocates folios of some size up to `block` bytes, and of no larger
-/// size, for memory that requests huge pages.
+/// Returns whether, for memory that requests huge pages, the kernel allocates folios, and none is
+/// larger than `block` bytes.
 fn has_folios(settings: &Path, block: usize) -> bool {
     let set = |path: &Path| {
         let words = read_to_string(path.join("enabled")).unwrap_or_default();
@@ -111,44 +111,44 @@ fn has_folios(settings: &Path, block: usize) -> bool {
     sizes.next().is_some_and(|first| first <= block && sizes.all(|size| size <= block))
 }
 
-/// Copies the bytes from offset `at` on to `buf`, regardless of their protection. The caller owns
+/// Copies the bytes from the offset `at` on to `buf`, whatever their protection is. The caller owns
 /// the blocks, or is evicting them.
 pub(crate) fn read(memory: &Managed, at: usize, buf: &mut [u8]) -> Result<(), Errno> {
     let start = memory.address_of(&(at..at + buf.len())) as u64;
     in_parts(buf.len(), |file, done| pread(file, &mut buf[done..], start + done as u64))
 }
 
-/// Copies the bytes from offset `at` on to `buf`. Each page that is present is readable. The caller
-/// is evicting the blocks.
+/// Copies the bytes from the offset `at` on to `buf`. All present pages are readable. The caller is
+/// evicting the blocks.
 ///
 /// # Errors
-/// `Errno::FAULT` if a page is missing; any other error means that the kernel refuses the call.
+/// `Errno::FAULT` if a page is missing. After any other error, the kernel has refused the call.
 pub(crate) fn read_protected(memory: &Managed, at: usize, buf: &mut [u8]) -> Result<(), Errno> {
     read(memory, at, buf)
         .or_else(|_| read_readable(memory.address_of(&(at..at + buf.len())) as u64, buf))
 }
 
-/// Copies the bytes from offset `at` on to `buf`. The bytes are readable. The caller prevents
-/// writes to them, or does not use the copy after a write. If `memory` is a staging area, only
-/// whole pages are added and removed: if one is removed during the copy, the caller copies zeros,
-/// and later fails to become the owner of the block (zm-U4).
+/// Copies readable bytes from the offset `at` on to `buf`. The caller prevents writes to these
+/// bytes, or discards the copy after a write. In a staging area, another thread may remove whole
+/// pages during the copy, which then contains zeros. The caller notices this later, because it
+/// can't become the owner of the block (zm-U4).
 pub(crate) fn read_open(memory: &Managed, at: usize, buf: &mut [u8]) {
     let (start, bytes) = memory.place(&(at..at + buf.len()));
-    // SAFETY: the range is within this memory, and readable. The caller detects changes during the
-    // copy, and then does not use the copy.
+    // SAFETY: the range is within this memory, and readable. If the bytes change during the copy,
+    // the caller detects this, and does not use the copy.
     unsafe { buf.as_mut_ptr().copy_from_nonoverlapping(start.cast(), bytes) }
 }
 
-/// Copies `bytes` to the offset `at`, regardless of the protection. Other threads can't access the
-/// blocks, because the caller owns them.
+/// Copies `bytes` to the offset `at`, whatever the protection is. The caller owns the blocks, so
+/// other threads can't access them.
 pub(crate) fn write(memory: &Managed, at: usize, bytes: &[u8]) -> Result<(), Errno> {
     let start = memory.address_of(&(at..at + bytes.len())) as u64;
-    // The range is within this memory. The owner of its blocks writes the data of these blocks, and
-    // any other thread that accesses the blocks sees exactly these data (zm-S2).
+    // The range is within this memory. The caller owns the blocks in this range, so no other thread
+    // accesses them before their data are complete (zm-S2).
     in_parts(bytes.len(), |file, done| pwrite(file, &bytes[done..], start + done as u64))
 }
 
-/// Zeroes a range that is readable and writable. The caller owns the blocks.
+/// Zeroes a readable and writable range, whose blocks the caller owns.
 pub(crate) fn clear(memory: &Managed, range: Range<usize>) {
     let (start, bytes) = memory.place(&range);
     // SAFETY: the range is within this memory. The caller guarantees that the range is open, and it
@@ -157,8 +157,7 @@ pub(crate) fn clear(memory: &Managed, range: Range<usize>) {
     unsafe { start.cast::<u8>().write_bytes(0, bytes) };
 }
 
-/// Calls `work` with the bytes of a range that is readable and writable. The caller owns the
-/// blocks.
+/// Calls `work` with the bytes of a readable and writable range, whose blocks the caller owns.
 pub(crate) fn with_bytes<T>(
     memory: &Managed,
     range: Range<usize>,
@@ -173,9 +172,9 @@ pub(crate) fn with_bytes<T>(
     work(unsafe { std::slice::from_raw_parts_mut(start.cast(), len) })
 }
 
-/// Copies `bytes` to the offset `at` of `staged`, and moves their pages to the same offset of
-/// `memory`, atomically for other threads. Afterwards the range of `staged` has no pages. The
-/// caller owns the blocks.
+/// Copies `bytes` to the offset `at` of `staged`, and then moves the copy's pages to the same
+/// offset of `memory`. To other threads the move is atomic. The range of `staged` has no pages
+/// after the call. The caller owns the blocks.
 pub(crate) fn place(
     memory: &Managed,
     staged: &Managed,
@@ -191,13 +190,14 @@ pub(crate) fn place(
     // SAFETY: both ranges are within their memory. The caller owns the blocks, and the replaced
     // pages hold no data, because the blocks are absent. With DONTUNMAP, `staged` stays mapped.
     unsafe { mremap_fixed(from, len, len, flags, to)? };
-    // Staged memory is not executable.
+    // The moved pages have the protection of `staged`, which is not executable.
     let is_executable = memory.open_flags(&range).contains(MprotectFlags::EXEC);
     if is_executable { memory.open(range) } else { Ok(()) }
 }
 
-/// Calls `step` with the file of this process's memory and the number of bytes done, until all
-/// `bytes` bytes are done.
+/// Reads or writes `bytes` bytes of the file of this process's memory. Each call of `step` gets the
+/// file and the number of bytes done so far, and returns the number of further bytes that it has
+/// done.
 fn in_parts(
     bytes: usize,
     mut step: impl FnMut(BorrowedFd<'_>, usize) -> Result<usize, Errno>,
@@ -206,7 +206,8 @@ fn in_parts(
         let mut done = 0;
         while done < bytes {
             match step(file, done) {
-                // This file has no end, so the descriptor now refers to another file.
+                // The file of this process's memory has no end, so the descriptor now refers to
+                // another file.
                 Ok(0) => return Err(Errno::BADF),
                 Ok(more) => done += more,
                 Err(Errno::INTR) => {}
@@ -217,7 +218,7 @@ fn in_parts(
     })
 }
 
-/// If the bytes at `address` are readable, reads them without the file in /proc.
+/// Reads readable bytes at `address`, without the file in /proc.
 ///
 /// # Errors
 /// `Errno::FAULT` if some bytes are not readable.

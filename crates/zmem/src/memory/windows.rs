@@ -1,10 +1,10 @@
-//! The addresses of managed memory: windows, which are ranges of addresses.
+//! The windows of managed memory. A window is a range of addresses.
 //!
 //! ```text
 //!   offsets     | first: mapped with the memory | gap | second | gap | third | gap | room ... |
 //!   addresses   | start ..                            | anywhere, once it is added
 //! ```
-//! A window is never removed while the memory exists (zm-W1). Offsets in a gap have no address
+//! A window exists as long as the managed memory exists (zm-W1). Offsets in a gap have no address
 //! (zm-W2).
 
 use crate::policy::WINDOWS_MAX;
@@ -17,11 +17,12 @@ use std::sync::OnceLock;
 #[derive(Debug)]
 pub(crate) struct Windows {
     start: NonNull<u8>,
-    /// The number of bytes of the first window, which is at `start`. Their offsets begin at 0.
+    /// The size in bytes of the first window, which begins at the address `start` and at the offset
+    /// 0.
     own: usize,
-    /// The number of all offsets. The offsets from `own` on are room for further windows.
+    /// The number of all offsets. Further windows may use the offsets from `own` on.
     pub(super) bytes: usize,
-    /// The further windows, in the order in which they were added.
+    /// The windows after the first, in the order in which they were added.
     list: [OnceLock<Window>; WINDOWS_MAX],
 }
 
@@ -55,7 +56,8 @@ impl Windows {
         self.list.iter().map_while(OnceLock::get)
     }
 
-    /// Returns the further window that contains all of a range of offsets.
+    /// Returns the window after the first that contains a whole range of offsets, if there is such
+    /// a window.
     fn find(&self, range: &Range<usize>) -> Option<&Window> {
         self.list()
             .find(|Window { offsets, .. }| offsets.start <= range.start && range.end <= offsets.end)
@@ -66,7 +68,7 @@ impl Windows {
         self.place(range).0.addr()
     }
 
-    /// Returns the address and the length of a range of offsets.
+    /// Returns the address and the length in bytes of a range of offsets.
     pub(super) fn place(&self, range: &Range<usize>) -> (*mut c_void, usize) {
         assert!(range.start <= range.end, "outside the region");
         if range.end <= self.own {
@@ -77,13 +79,13 @@ impl Windows {
         (std::ptr::with_exposed_provenance_mut(address), range.len())
     }
 
-    /// Returns the addresses of each window, beginning with the first.
+    /// Returns the addresses of each window, beginning with the first window.
     pub(crate) fn windows(&self) -> impl Iterator<Item = Range<usize>> + '_ {
         let further = self.list().map(|window| window.addresses.clone());
         std::iter::once(self.addresses()).chain(further)
     }
 
-    /// Returns the offset of an address, if a window contains the address.
+    /// Returns the offset of an address, or `None` if no window contains the address.
     pub(crate) fn offset_of(&self, address: usize) -> Option<usize> {
         let first = self.addresses();
         if first.contains(&address) {
@@ -93,8 +95,8 @@ impl Windows {
         Some(window.offsets.start + (address - window.addresses.start))
     }
 
-    /// Returns the part of a range of offsets that belongs to the window of its first offset. If no
-    /// window contains that offset, returns the range unchanged.
+    /// Returns the part of a range that lies in the window of the range's first offset. If this
+    /// offset is in no window, returns the whole range.
     pub(crate) fn in_window(&self, range: Range<usize>) -> Range<usize> {
         let end = match self.find(&(range.start..range.start)) {
             _ if range.start < self.own => self.own,
@@ -104,7 +106,7 @@ impl Windows {
         range.start..range.end.min(end)
     }
 
-    /// Returns the protection of a range while its blocks are open.
+    /// Returns the protection of open blocks in a range.
     pub(super) fn open_flags(&self, range: &Range<usize>) -> MprotectFlags {
         let is_executable = self.find(range).is_some_and(|window| window.is_executable);
         let exec = if is_executable { MprotectFlags::EXEC } else { MprotectFlags::empty() };
@@ -131,8 +133,8 @@ impl Windows {
         if self.list().count() < WINDOWS_MAX { room } else { 0 }
     }
 
-    /// Adds a window that is no larger than the room, and returns its offsets. Only one thread at
-    /// a time adds windows.
+    /// Adds a window, and returns the window's offsets. The window is no larger than the room. Only
+    /// one thread at a time adds windows.
     pub(super) fn add(
         &self,
         addresses: &Range<usize>,

@@ -1,5 +1,5 @@
-//! Takes ownership of blocks, with one compare-and-swap for each block (zm-S1), and collects owned
-//! blocks of a clock window that are published one by one.
+//! Takes ownership of blocks, by one compare-and-swap for each block (zm-S1). Also collects owned
+//! blocks of a clock window in a set, from which they are published one by one.
 
 use super::{OwnedRun, check_published};
 use crate::backend::Data;
@@ -10,14 +10,15 @@ use rustix::io::Errno;
 use std::mem::take;
 use std::ops::Range;
 
-/// Takes ownership of a block if its word is still `seen`, which is not `Busy`.
+/// Takes ownership of a block if its word is still `seen`. The state of `seen` is not `Busy`.
 pub(crate) fn own_block(pager: &Pager, block: usize, seen: WordValue) -> Option<OwnedRun<'_>> {
     let is_owned = pager.words[block].try_own(seen);
     is_owned.then(|| OwnedRun::new(pager, block..block + 1, seen.state()))
 }
 
-/// Takes ownership of blocks from the start of `blocks` until a block is not in the state `from`,
-/// `takes` returns false, or the run has `CLOCK_WINDOW` blocks. The returned run may be empty.
+/// Takes ownership of the blocks at the start of `blocks`, one by one. The run ends before a block
+/// that is not in the state `from` or for which `takes` returns false. The run may be empty. A run
+/// has at most `CLOCK_WINDOW` blocks.
 pub(crate) fn own_first(
     pager: &Pager,
     blocks: Range<usize>,
@@ -32,7 +33,8 @@ pub(crate) fn own_first(
     run
 }
 
-/// Takes ownership of a block if it is in the state `from` and `takes` returns true.
+/// Takes ownership of a block if it is in the state `from` and `takes` returns true. Returns
+/// whether it succeeded.
 pub(super) fn try_take(
     pager: &Pager,
     block: usize,
@@ -43,8 +45,8 @@ pub(super) fn try_take(
     seen.state() == from && takes(seen) && word.try_own(seen)
 }
 
-/// Takes ownership of all blocks in the state `from` for which `takes` returns true, and calls
-/// `work` for each run of them.
+/// Takes ownership of all blocks in the state `from` for which `takes` returns true. Calls `work`
+/// with each run of these blocks.
 pub(crate) fn for_owned<'p>(
     pager: &'p Pager,
     blocks: Range<usize>,
@@ -56,8 +58,8 @@ pub(crate) fn for_owned<'p>(
     for_runs(blocks, usize::MAX, takes, |run| work(OwnedRun::new(pager, run, from)));
 }
 
-/// Takes ownership of the blocks that are still `Evicting`, and calls `work` for each run. The
-/// caller has set the blocks to `Evicting`.
+/// Takes ownership of the blocks that are still in the state `Evicting`, which the caller has set.
+/// Calls `work` with each run of these blocks.
 pub(crate) fn for_evicting<'p>(
     pager: &'p Pager,
     blocks: Range<usize>,
@@ -67,12 +69,13 @@ pub(crate) fn for_evicting<'p>(
     for_runs(blocks, usize::MAX, ends, |run| work(OwnedRun::new(pager, run, State::Evicting)));
 }
 
-/// Takes ownership of `block`, which was just removed from the queue of the compressor thread.
+/// Returns the owned block `block`, which this thread has just taken out of the compressor thread's
+/// queue.
 pub(crate) fn own_queued(pager: &Pager, block: usize) -> OwnedRun<'_> {
     OwnedRun::new(pager, block..block + 1, State::Evicted)
 }
 
-/// Calls `takes` for each block, and `work` for each run of neighbours for which `takes`
+/// Calls `takes` for each block. Calls `work` with each run of neighbours for which `takes`
 /// returned true. A run has at most `longest` blocks.
 pub(crate) fn for_runs(
     blocks: Range<usize>,
@@ -87,14 +90,15 @@ pub(crate) fn for_runs(
         if taken > 0 {
             work(start..start + taken);
         }
-        // The block that ended the run was not taken. The next run begins after it.
+        // The next run begins after the block for which `takes` returned false.
         start += taken + usize::from(start + taken < end);
     }
 }
 
-/// Closes owned blocks, and publishes them in the state `to`, `Probation` or `Shared`. Returns the
-/// number of closed blocks. If the kernel refuses the run because some blocks are locked, the run's
-/// blocks are closed one by one, unless `to` is `Shared`.
+/// Closes a run of blocks, and publishes the blocks in the state `to`, which is `Probation` or
+/// `Shared`. Returns the number of closed blocks. The kernel may refuse to close the run, for
+/// example because some blocks are locked. A refused run is closed block by block if `to` is
+/// `Probation`, and stays open if `to` is `Shared`.
 pub(crate) fn publish_closed(mut run: OwnedRun<'_>, to: State) -> usize {
     let closed = run.len();
     match run.close() {
@@ -112,15 +116,14 @@ pub(crate) fn publish_closed(mut run: OwnedRun<'_>, to: State) -> usize {
     }
 }
 
-/// Owned blocks of one clock window. The blocks were resident before this thread became their
-/// owner, and still count as resident.
+/// Owned blocks of one clock window. The blocks were resident before, and still count as resident.
 #[derive(Debug)]
 #[must_use = "other threads wait for owned blocks until they are published"]
 pub(crate) struct OwnedSet<'p> {
     pager: &'p Pager,
-    /// The clock window's first block.
+    /// The first block of the clock window.
     first: usize,
-    /// A bit for each owned block, numbered from `first`.
+    /// A bit for each owned block, numbered from the block `first`.
     bits: u64,
 }
 
@@ -129,7 +132,6 @@ impl<'p> OwnedSet<'p> {
         OwnedSet { pager, first, bits: 0 }
     }
 
-    /// Adds a run of blocks of the clock window.
     pub(crate) fn add(&mut self, mut run: OwnedRun<'p>) {
         debug_assert!(run.from == State::Resident && run.is_counted);
         take(&mut run.blocks).for_each(|block| self.bits |= 1 << (block - self.first));
@@ -139,14 +141,15 @@ impl<'p> OwnedSet<'p> {
         self.bits >> (block - self.first) & 1 == 1
     }
 
-    /// Removes a block, and returns it if the set contained it.
+    /// Takes a block out of the set. Returns `None` if the set does not contain the block.
     pub(crate) fn take(&mut self, block: usize) -> Option<OwnedRun<'p>> {
         let has = self.has(block);
         self.bits &= !(1 << (block - self.first));
         has.then(|| OwnedRun::new(self.pager, block..block + 1, State::Resident))
     }
 
-    /// Makes accessible blocks absent, and frees their pages. Each of `blocks` is owned or absent.
+    /// Makes blocks absent, and frees their pages. Each of `blocks` is in the set or already
+    /// absent.
     pub(crate) fn drop_pages(&self, blocks: Range<usize>) -> Result<(), Errno> {
         let Pager { backend, memory, .. } = self.pager;
         self.pager.note_closing(&blocks);

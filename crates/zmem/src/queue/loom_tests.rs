@@ -1,4 +1,5 @@
-//! Loom models of the queue with an evicting, a storing and a touching thread: run by `make loom`.
+//! Loom models of the queue, with an evicting, a storing and an accessing thread. `make loom` runs
+//! them.
 #![allow(unsafe_code)]
 
 use super::*;
@@ -6,7 +7,7 @@ use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::thread;
 
-/// A queue, the data in its slots, and the number of times that each block was taken.
+/// A queue, the copies in its slots, and for each block the number of times that it was taken.
 struct Scene {
     queue: Queue,
     data: [UnsafeCell<usize>; 2],
@@ -20,7 +21,7 @@ impl Scene {
         Arc::new(Scene { queue: Queue::new(2), data, came })
     }
 
-    /// Offers a block if there is room. Only one thread calls this.
+    /// Offers a block if the queue has room. Only one thread calls this function.
     fn offer(&self, block: usize) -> bool {
         let has_room = self.queue.room(1) == 1;
         if has_room {
@@ -31,7 +32,6 @@ impl Scene {
         has_room
     }
 
-    /// Checks a taken block, and counts it.
     fn look(&self, taken: &Taken<'_>) {
         // SAFETY: loom provides the pointer and checks the access.
         let data = self.data[taken.slot].with(|data| unsafe { *data });
@@ -54,7 +54,7 @@ impl Scene {
     }
 }
 
-/// Slots are filled again while another thread empties them. Each block is taken exactly once.
+/// A thread fills slots again while another thread empties them. Each block is taken exactly once.
 #[test]
 fn loom_offers_against_take() {
     loom::model(|| {
@@ -68,10 +68,10 @@ fn loom_offers_against_take() {
     });
 }
 
-/// A block that is taken back is taken by only one thread, and its slot is filled again.
+/// If two threads try to take a block, only one succeeds. The block's slot is then filled again.
 #[test]
 fn loom_take_back_against_take_and_offer() {
-    // The model has three threads of several steps each. Without a bound it takes minutes.
+    // Without a bound this model takes minutes, because it has three threads of several steps each.
     let mut model = loom::model::Builder::new();
     model.preemption_bound = model.preemption_bound.or(Some(3));
     model.check(|| {

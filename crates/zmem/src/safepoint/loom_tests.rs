@@ -1,4 +1,4 @@
-//! Loom models of threads that wait at safepoints, and of a thread that is alone: `make loom`.
+//! Loom models of threads at safepoints, and of a thread that is alone. `make loom` runs them.
 #![allow(unsafe_code)]
 
 use super::*;
@@ -6,7 +6,7 @@ use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::thread;
 
-/// The safepoint, and memory that threads access while they are not at a safepoint.
+/// The count of threads, and the memory that threads access while they are not at a safepoint.
 struct Scene {
     safepoint: Safepoint,
     memory: UnsafeCell<u32>,
@@ -20,12 +20,12 @@ impl Scene {
         Arc::new(Scene { safepoint, memory: UnsafeCell::new(0), shared })
     }
 
-    /// Changes all memory if this thread is alone. Returns whether the thread was alone.
+    /// Changes all memory if this thread can be alone. Returns whether the thread was alone.
     fn change(&self) -> bool {
         self.change_if(self.safepoint.try_stop())
     }
 
-    /// Changes all memory like `change`, but waits briefly for other threads.
+    /// Does the same as `change`, but waits briefly for other threads.
     fn wait_and_change(&self) -> bool {
         self.change_if(self.safepoint.stop())
     }
@@ -42,7 +42,6 @@ impl Scene {
         is_alone
     }
 
-    /// Touches a thread's own memory, as its program does.
     fn touch(&self, nth: usize) {
         // SAFETY: loom provides the pointer, and checks the access.
         self.shared[nth].with_mut(|own| unsafe { *own += 1 });
@@ -56,7 +55,7 @@ impl Scene {
 }
 
 /// Runs `this` in one thread, and `other` in a second thread, which then ends. Asserts that the
-/// first thread is still counted, and is alone after the second has ended.
+/// first thread is then alone.
 fn beside(this: fn(&Scene), other: fn(&Scene)) {
     loom::model(move || {
         let scene = Scene::new(2);
@@ -72,8 +71,8 @@ fn beside(this: fn(&Scene), other: fn(&Scene)) {
     });
 }
 
-/// No thread accesses memory while another thread is alone. A thread that waits for that thread to
-/// call `resume` continues afterwards.
+/// No thread accesses memory while another thread is alone. A thread that waits to leave its
+/// safepoint continues after `resume`.
 #[test]
 fn loom_a_wait_against_changes() {
     let this = |scene: &Scene| {
@@ -88,7 +87,7 @@ fn loom_a_wait_against_changes() {
     });
 }
 
-/// Each of two threads may be alone for a time, and wakes the other.
+/// Each of two threads may be alone for a time, and then wakes the other thread.
 #[test]
 fn loom_both_wait_and_change() {
     let this = |scene: &Scene| {
@@ -103,7 +102,7 @@ fn loom_both_wait_and_change() {
     });
 }
 
-/// Two threads try to stop each other at the same time. Each attempt may succeed or fail.
+/// Two threads try at the same time to be alone. Each attempt may succeed or fail.
 #[test]
 fn loom_both_stop() {
     let this = |scene: &Scene| {
@@ -118,7 +117,7 @@ fn loom_both_stop() {
     });
 }
 
-/// After a failed attempt to stop all threads, threads that wait to leave a safepoint continue.
+/// After a failed attempt to be alone, threads that wait to leave their safepoints continue.
 #[test]
 fn loom_a_stop_in_vain() {
     let this = |scene: &Scene| {
@@ -133,7 +132,7 @@ fn loom_a_stop_in_vain() {
     });
 }
 
-/// A new thread is counted before it touches anything.
+/// A new thread is counted before it accesses memory.
 #[test]
 fn loom_a_thread_begins() {
     loom::model(|| {

@@ -1,5 +1,4 @@
-//! Loom models of a block's word, between threads that access, evict and zero the block: `make
-//! loom`.
+//! Loom models of threads that access, evict and zero a block. `make loom` runs them.
 #![allow(unsafe_code)]
 
 use super::*;
@@ -7,19 +6,19 @@ use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::thread;
 
-/// The effect of an access to the block.
+/// The state of a block's page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Page {
-    /// The page is readable and writable, and holds the data.
+    /// An access succeeds, and the page holds the data.
     Open,
-    /// An access faults, and the data are in memory.
+    /// An access faults, and the page holds the data.
     Closed,
-    /// An access faults, and there is no page.
+    /// An access faults, because there is no page.
     Absent,
 }
 
-/// A block, its page, and whether the block is stored. Only the block's owner uses the page; only
-/// the owner or the evicting thread uses `stored`.
+/// A block, its page, and whether the block is stored. Only the block's owner uses the page. Only
+/// the owner and the evicting thread use `stored`.
 struct Scene {
     word: BlockWord,
     page: UnsafeCell<Page>,
@@ -34,7 +33,6 @@ impl Scene {
         Arc::new(Scene { word: BlockWord::new(state), page, stored, zeroed })
     }
 
-    /// Changes the page, as the owner.
     fn set_page(&self, from: &[Page], to: Page) {
         // SAFETY: loom provides the pointer, and checks that no other thread accesses the page.
         self.page.with_mut(|page| unsafe {
@@ -53,7 +51,7 @@ impl Scene {
         self.stored.with(|stored| unsafe { *stored })
     }
 
-    /// Models a fault, until the block is resident.
+    /// Models the faults of a thread until the block is resident.
     fn touch(&self) {
         loop {
             let seen = self.word.load();
@@ -80,8 +78,7 @@ impl Scene {
         }
     }
 
-    /// Models eviction: opens the block if it is shared, puts the block in probation, and stores it
-    /// unless it is accessed.
+    /// Models an eviction. Opens the block if it is shared, puts it in probation, and stores it.
     fn evict(&self) {
         let seen = self.word.load();
         if seen.state() == State::Shared && self.word.try_own(seen) {
@@ -137,8 +134,8 @@ impl Scene {
     }
 }
 
-/// Returns the maximum number of preemptions: 3, or 2 for three threads in `make test`, because
-/// models of three threads take longest.
+/// Returns the maximum number of preemptions. In `make test`, it is smaller for three threads,
+/// because models of three threads take longest.
 fn depth(threads: usize) -> usize {
     if threads > 2 && std::env::var_os("UZRAM_LONG").is_none() { 2 } else { 3 }
 }
@@ -184,8 +181,8 @@ fn loom_what_is_shared_against_eviction_zeros_and_touch() {
     model(|| Scene::new(State::Shared, Page::Closed), &[Scene::evict, Scene::zero, Scene::touch]);
 }
 
-/// A pinned block is not evicted: the eviction ends before the pin is added, or the pin prevents
-/// the eviction.
+/// A pinned block is not evicted. Either the eviction ends before the pin is added, or the pin
+/// prevents the eviction.
 #[test]
 fn loom_pin_against_eviction() {
     fn pin(scene: &Scene) {
@@ -205,8 +202,8 @@ fn loom_pin_against_eviction() {
     model(|| Scene::new(State::Resident, Page::Open), &[Scene::evict, pin]);
 }
 
-/// A thread that finds that a block's chunk is not open releases the block before the block becomes
-/// free.
+/// If a thread owns a block whose chunk is not open, the block becomes free only after the thread
+/// has released the block.
 #[test]
 fn loom_blocks_that_become_free_are_nobodys() {
     loom::model(|| {

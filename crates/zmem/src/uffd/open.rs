@@ -1,6 +1,5 @@
-//! The kernel's interface of userfaultfd: its numbers and structures, which are the same on all
-//! processors that this crate supports. Opens a userfaultfd in each way that the kernel offers, and
-//! sends requests to it.
+//! The kernel's interface of userfaultfd: numbers and structures, which are the same on all
+//! supported processors, and the calls that open a userfaultfd and send requests to it.
 #![allow(unsafe_code)]
 
 use crate::descriptor::File;
@@ -9,13 +8,13 @@ use rustix::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
-/// How a fault is reported.
+/// How the kernel reports a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Delivery {
-    /// By messages, which a thread reads from the descriptor. Faults in system calls are reported
-    /// too.
+    /// By a message, which a thread reads from the userfaultfd. Faults of system calls are also
+    /// reported.
     Messages,
-    /// By a SIGBUS to the faulting thread. A system call that faults fails.
+    /// By a SIGBUS to the faulting thread. System calls on absent memory fail.
     Signal,
 }
 
@@ -28,7 +27,7 @@ pub(crate) enum CanMove {
 
 fn open(may_see: i32) -> Result<File, Errno> {
     let flags = libc::O_CLOEXEC | libc::O_NONBLOCK;
-    // SAFETY: the call creates a descriptor, which nothing else owns, and accesses no memory.
+    // SAFETY: the call creates a descriptor, which no other value owns, and accesses no memory.
     unsafe { owned(libc::syscall(libc::SYS_userfaultfd, flags | may_see)) }
 }
 
@@ -36,14 +35,14 @@ fn open_device() -> Result<File, Errno> {
     let flags = OFlags::RDWR | OFlags::CLOEXEC;
     let device = File::from(rustix::fs::open(c"/dev/userfaultfd", flags, Mode::empty())?);
     let flags = libc::O_CLOEXEC | libc::O_NONBLOCK;
-    // SAFETY: the call creates a descriptor, which nothing else owns, and accesses no memory.
+    // SAFETY: the call creates a descriptor, which no other value owns, and accesses no memory.
     unsafe { owned(libc::ioctl(device.as_fd().as_raw_fd(), NEW as _, flags).into()) }
 }
 
-/// Returns the file that a call returned.
+/// Converts the result of a call that creates a descriptor.
 ///
 /// # Safety
-/// `file` is the result of a call that creates a descriptor. Nothing else owns the descriptor.
+/// `file` is the result of a call that creates a descriptor. No other value owns the descriptor.
 unsafe fn owned(file: i64) -> Result<File, Errno> {
     match i32::try_from(file) {
         // SAFETY: guaranteed by the caller.
@@ -52,7 +51,7 @@ unsafe fn owned(file: i64) -> Result<File, Errno> {
     }
 }
 
-/// Opens a userfaultfd, and agrees on its features with the kernel.
+/// Opens a userfaultfd, and enables its features.
 pub(super) fn open_for(delivery: Delivery, wants_move: CanMove) -> Result<(File, CanMove), Errno> {
     let (file, feature) = match delivery {
         Delivery::Messages => (open(0).or_else(|_| open_device())?, FEATURE_THREAD_ID),
@@ -64,8 +63,8 @@ pub(super) fn open_for(delivery: Delivery, wants_move: CanMove) -> Result<(File,
     };
     let agree = |features| {
         let mut api = Api { version: API_VERSION, features, calls: 0 };
-        // SAFETY: `Api` is the structure that belongs to the request `API`, which concerns no
-        // memory.
+        // SAFETY: `Api` is the structure that belongs to the request `API`. This request concerns
+        // no memory.
         unsafe { ask(file.as_fd(), API, &mut api) }
     };
     let needed = feature | FEATURE_WRITEPROTECT;
@@ -76,7 +75,7 @@ pub(super) fn open_for(delivery: Delivery, wants_move: CanMove) -> Result<(File,
     Ok((file, CanMove::No))
 }
 
-/// Sends a request to the kernel.
+/// Sends a request to the kernel, through the userfaultfd `file`.
 ///
 /// # Safety
 /// `of` is the structure that belongs to `request`, and the caller may change the memory that the
@@ -111,17 +110,18 @@ pub(super) const FEATURE_WRITEPROTECT: u64 = 1;
 pub(super) const FEATURE_SIGBUS: u64 = 1 << 7;
 pub(super) const FEATURE_THREAD_ID: u64 = 1 << 8;
 pub(super) const FEATURE_MOVE: u64 = 1 << 16;
-/// The mode of registered memory to which pages may be moved. Accesses to absent pages of this
-/// memory are not reported.
+/// The mode in which staging areas are registered. Pages may be moved to this memory, and accesses
+/// to absent pages are not reported.
 pub(crate) const QUIET: u64 = 2;
-/// The mode of other registered memory: accesses to absent pages and writes to protected pages
-/// become faults.
+/// The mode in which regions are registered. Accesses to absent pages and writes to protected pages
+/// are reported.
 pub(crate) const REPORTED: u64 = 1 | QUIET;
-/// The mode of all requests that fill pages: the kernel wakes no waiting threads. The pager wakes
-/// them after it has published the block's state.
+/// The mode of all requests that fill pages. The kernel wakes no threads that wait for these pages.
+/// The pager wakes the threads after it has published the block's state.
 pub(super) const NO_WAKE: u64 = 1;
 pub(super) const ALLOW_HOLES: u64 = 2;
-/// The modes that protect pages, and that unprotect pages without waking threads.
+/// The mode that write-protects pages. `UNPROTECT_NO_WAKE` removes the protection without waking
+/// threads.
 pub(super) const PROTECT: u64 = 1;
 pub(super) const UNPROTECT_NO_WAKE: u64 = 2;
 pub(super) const EVENT_PAGEFAULT: u8 = 0x12;
@@ -147,7 +147,7 @@ pub(super) struct Register {
     pub(super) calls: u64,
 }
 
-/// The structure of a request that copies or moves pages.
+/// The structure of a request to copy or move pages.
 #[repr(C)]
 pub(super) struct Transfer {
     pub(super) to: u64,

@@ -8,7 +8,7 @@ use testkit::child::in_child;
 use testkit::wait::until;
 use zmem::{Advice, Arena, BackendKind, Options, Use};
 
-/// Returns the bytes of page `page`, which differ from those of other pages.
+/// Returns the bytes of the page `page`. The bytes of different pages differ.
 fn page_of(page: usize, compresses: bool) -> [u8; 4096] {
     let (mut rng, mut bytes) = (Rng::with_seed(testkit::seed_of(page as u64)), [0; 4096]);
     match compresses {
@@ -18,7 +18,7 @@ fn page_of(page: usize, compresses: bool) -> [u8; 4096] {
     bytes
 }
 
-/// Writes [`page_of`] to `pages`, counted from address `at`.
+/// Writes the result of [`page_of`] to each of `pages`, which are counted from the address `at`.
 fn fill(at: usize, pages: Range<usize>, compresses: bool) {
     for page in pages {
         let place = (at + page * 4096) as *mut [u8; 4096];
@@ -36,7 +36,8 @@ fn assert_filled(at: usize, pages: Range<usize>, compresses: bool) {
     }
 }
 
-/// Queued blocks keep their contents when the evicting thread accesses them, frees them, or forks.
+/// Queued blocks keep their contents if the evicting thread accesses them or forks. Queued blocks
+/// can be freed.
 #[test]
 fn what_waits_to_be_stored_can_be_touched_freed_and_inherited() {
     for order in [0, 2] {
@@ -84,8 +85,8 @@ fn what_waits_to_be_stored_can_be_touched_freed_and_inherited() {
                     _ => arena.rest(),
                 }
             }
-            // The compressor thread may store a block before the access, so the accesses are
-            // repeated.
+            // The compressor thread may store a block before this thread accesses it, so the
+            // accesses are repeated.
             until("a block is taken back before it is stored", || {
                 arena.advise(at..at + 64 * 4096, Advice::Cold).unwrap();
                 assert_filled(at, 0..64, true);
@@ -99,7 +100,8 @@ fn what_waits_to_be_stored_can_be_touched_freed_and_inherited() {
     }
 }
 
-/// Incompressible blocks become resident again, and are not evicted for a while.
+/// Incompressible blocks that were queued become resident again, and are not evicted for some
+/// rounds.
 #[test]
 fn what_does_not_compress_is_put_back_by_the_thread_that_stores() {
     in_child(|| {
@@ -120,8 +122,8 @@ fn what_does_not_compress_is_put_back_by_the_thread_that_stores() {
     });
 }
 
-/// The pager does not detect writes to resident blocks, so some later faults try again to evict
-/// blocks that did not compress.
+/// The pager does not notice that resident blocks have become compressible, so later faults try
+/// again to evict them.
 #[test]
 fn what_gets_smaller_later_goes_with_the_next_faults() {
     in_child(|| {

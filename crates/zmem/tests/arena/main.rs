@@ -1,8 +1,9 @@
-//! Arenas: random operations, the compressor thread, batches of faults, and refusals.
+//! Arenas: random operations, the compressor thread, batches, and refused calls.
 //!
 //! # Safety
-//! The only handler of SIGSEGV passes faults to `answer_fault`, and ends the process if no arena
-//! answers them. Each test has its own arena, and changes the use of each block on one thread.
+//! The only handler of SIGSEGV passes each fault to `answer_fault`. If the fault is not on an
+//! arena, the handler ends the process. Each test has an arena of its own, and changes the use of a
+//! block on one thread.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
 mod aside;
@@ -24,14 +25,15 @@ fn options(kind: BackendKind, order: u32) -> Options {
     Options { backend: kind, block: BlockOrder::Fixed(order), ..Options::default() }
 }
 
-/// Returns whether the kernel can read a byte, in which case the program can read it, too.
+/// Returns whether the byte at an address can be read, by a system call that reads this byte.
 fn is_readable(address: usize) -> bool {
     // SAFETY: the call only reads a path, and writes nothing.
     let done = unsafe { libc::syscall(libc::SYS_access, address as *const u8, libc::F_OK) };
     done == 0 || std::io::Error::last_os_error().raw_os_error() != Some(libc::EFAULT)
 }
 
-/// Threads access managed blocks while others change the use of neighbouring blocks, and evict.
+/// Some threads access managed blocks, while other threads change the use of neighbouring blocks,
+/// and evict.
 #[test]
 fn neighbours_of_what_changes_keep_their_data() {
     install();
@@ -46,7 +48,7 @@ fn neighbours_of_what_changes_keep_their_data() {
                 scope.spawn(move || {
                     let mut rng = Rng::with_seed(testkit::seed(changer));
                     for nth in 0..4000usize {
-                        // Every fourth page, beginning with page 1. No other thread uses them.
+                        // Only this thread uses these pages, every eighth page from page 1 or 5 on.
                         let page = rng.usize(..512) * 8 + 1 + 4 * changer as usize;
                         let range = start + page * 4096..start + (page + 1) * 4096;
                         let to = [Use::Managed, Use::Plain, Use::Free][nth % 3];
@@ -89,7 +91,8 @@ fn neighbours_of_what_changes_keep_their_data() {
     arena.check();
 }
 
-/// Accesses in any order open whole batches, because allocators use all parts of new mappings.
+/// The first touches of new memory open whole batches in any order, because allocators soon use all
+/// of the memory.
 #[test]
 fn what_is_new_opens_in_batches_while_the_limit_is_far() {
     install();
@@ -100,14 +103,14 @@ fn what_is_new_opens_in_batches_while_the_limit_is_far() {
     unsafe { arena.set_use(arena.addresses(), Use::Managed).unwrap() };
     let touch = |pages: Range<usize>| {
         let before = arena.stats().faults.count();
-        // Each page is far from the previously accessed page.
+        // Consecutive accesses are far apart.
         for page in pages.clone().step_by(2).chain(pages.skip(1).step_by(2)).step_by(3) {
             // SAFETY: the page is readable and writable, and only this thread uses it.
             unsafe { ((start + page * 4096) as *mut u8).write_volatile(1) };
         }
         arena.stats().faults.count() - before
     };
-    // A batch begins at the block that was accessed first, so some batches overlap.
+    // A batch begins at the accessed block, so batches overlap, and more than 16 faults occur.
     assert!(touch(0..16 * batch) <= 24);
     // Above a quarter of the limit, blocks are opened one by one.
     touch(16 * batch..128 * batch);
@@ -117,7 +120,7 @@ fn what_is_new_opens_in_batches_while_the_limit_is_far() {
     arena.check();
 }
 
-/// A program may fill and read a table from its end to its start.
+/// A program may fill and read a table from the table's end to its start.
 #[test]
 fn touches_downwards_bring_batches_too() {
     install();
@@ -138,7 +141,8 @@ fn touches_downwards_bring_batches_too() {
     assert!(go_down() <= (pages / batch) as u64 + 1);
     arena.reclaim(usize::MAX);
     assert_eq!(arena.stats().resident, 0);
-    // Batches double up to a maximum, and start at one block again in each 2 MiB.
+    // The number of blocks that a fault fills doubles up to a batch, and begins at one block again
+    // in each chunk.
     assert!(go_down() <= (pages / batch + pages / 512 * 7) as u64);
     assert_eq!(arena.stats().filled as usize, pages);
     for page in 0..pages {
@@ -149,7 +153,8 @@ fn touches_downwards_bring_batches_too() {
     arena.check();
 }
 
-/// Without a floor, each fault would evict all blocks, and the next faults would fill them again.
+/// Without a floor, each fault would evict all resident blocks, and later faults would fill these
+/// blocks again.
 #[test]
 fn a_limit_that_compressed_data_pass_leaves_a_part_resident() {
     install();
@@ -159,7 +164,7 @@ fn a_limit_that_compressed_data_pass_leaves_a_part_resident() {
     // SAFETY: no code uses the arena yet.
     unsafe { arena.set_use(arena.addresses(), Use::Managed).unwrap() };
     let seed = testkit::seed(83);
-    // Two thirds of each page are noise.
+    // Two thirds of each page are random bytes.
     let noise = |page: usize| Rng::with_seed(seed ^ page as u64);
     for page in 0..pages {
         // SAFETY: the bytes are readable and writable, and only this thread uses them.
@@ -182,11 +187,11 @@ fn a_limit_that_compressed_data_pass_leaves_a_part_resident() {
         }
         arena.stats().filled - before
     };
-    // These pages fit into the blocks that stay resident.
+    // The floor is large enough for these pages.
     read(0..256);
     assert_eq!([read(0..256), read(0..256)], [0, 0]);
     read(0..pages);
-    // The limit is kept again as soon as that is possible, even without an eviction.
+    // The limit is kept again once enough compressed data were freed, even without an eviction.
     let freed = start + pages / 4 * 4096..arena.addresses().end;
     // SAFETY: no code uses these addresses any more.
     unsafe { arena.set_use(freed, Use::Free).unwrap() };

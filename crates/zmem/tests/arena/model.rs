@@ -1,4 +1,4 @@
-//! Random operations on the blocks of an arena, compared with a plain copy.
+//! Random operations on the blocks of an arena, whose contents are compared with a copy.
 
 use crate::{KINDS, MIB, is_readable, options};
 use fastrand::Rng;
@@ -12,7 +12,7 @@ pub(crate) struct Model {
     arena: Arena,
     rng: Rng,
     uses: Vec<Use>,
-    /// For each page, the value of all bytes in it that the model checks.
+    /// For each page, the value of those bytes of the page that the model checks.
     pages: Vec<u8>,
 }
 
@@ -24,7 +24,7 @@ impl Model {
     }
 
     /// Returns the addresses of the window that contains a block, and the number of the window's
-    /// first block. The model numbers blocks consecutively over all windows.
+    /// first block. The model numbers the blocks of all windows consecutively.
     fn window(&self, block: usize) -> (Range<usize>, usize) {
         let mut first = 0;
         for window in self.arena.windows() {
@@ -37,7 +37,7 @@ impl Model {
         panic!("there is no block {block}");
     }
 
-    /// Returns the numbers of some blocks in one window.
+    /// Returns a random range of blocks in one window.
     fn range(&mut self) -> Range<usize> {
         let longest = if self.rng.u8(..) < 16 { self.uses.len() } else { 40 };
         let start = self.rng.usize(..self.uses.len());
@@ -57,7 +57,7 @@ impl Model {
         blocks.start * pages..blocks.end * pages
     }
 
-    /// Returns pointers to the bytes in a page that the model checks.
+    /// Returns pointers to those bytes of a page that the model checks.
     fn bytes(&self, page: usize) -> [*mut u8; 3] {
         let pages = self.arena.block() / 4096;
         let (window, first) = self.window(page / pages);
@@ -70,7 +70,7 @@ impl Model {
     }
 
     fn set_use(&mut self, blocks: Range<usize>, to: Use) {
-        // SAFETY: only the model uses the arena, and plain blocks contain no other mapping.
+        // SAFETY: only the model uses the arena, and maps nothing else in plain blocks.
         unsafe { self.arena.set_use(self.addresses(&blocks), to).unwrap() };
         for block in blocks {
             if to == Use::Free {
@@ -180,7 +180,7 @@ fn what_blocks_are_for_can_change_at_any_time() {
     }
 }
 
-/// Maps addresses that begin at a multiple of `bytes`.
+/// Reserves a range of `bytes` addresses that begins at a multiple of `bytes`.
 fn addresses(bytes: usize) -> Range<usize> {
     let (prot, flags) = (libc::PROT_NONE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
     // SAFETY: the kernel chooses the address.
@@ -190,11 +190,12 @@ fn addresses(bytes: usize) -> Range<usize> {
     start..start + bytes
 }
 
-/// Returns an arena with three windows, of which two neighbours were added in descending order.
+/// Returns an arena with three windows. The addresses of the third window end at the start of the
+/// second.
 fn with_windows(options: &Options) -> Arena {
     let arena = Arena::with_room(0, 4 * MIB, 16 * MIB, options, None).unwrap();
     let Range { start, end } = addresses(8 * MIB);
-    // The second window ends within a chunk.
+    // The window that is added first ends within a chunk.
     let middle = start + 4 * MIB;
     for window in [middle..end - MIB, start..middle] {
         // SAFETY: no other code uses these addresses.
@@ -220,8 +221,8 @@ fn windows_are_as_the_rest_of_the_arena() {
     }
 }
 
-/// If a thread is the only one, it drops the pages of a whole clock window at once. Two windows of
-/// an arena never share a clock window, even if a limit on mappings makes blocks large.
+/// A thread that is alone drops pages of a whole clock window by one call. No clock window has
+/// blocks of two windows of an arena, even if blocks are large because few mappings are permitted.
 #[test]
 fn windows_of_large_blocks_are_evicted_apart() {
     install();
@@ -245,7 +246,8 @@ fn windows_of_large_blocks_are_evicted_apart() {
                     // SAFETY: managed memory is readable and writable, and no other code uses it.
                     unsafe { at.write_volatile(at.addr() as u64 * 31 + round) };
                 }
-                // With an odd number of evictable blocks, a batch contains blocks of two windows.
+                // One block of each window is pinned. The number of other blocks is odd, so a batch
+                // contains blocks of two windows.
                 let (first, block) = (|window: &Range<usize>| window.start, arena.block());
                 let second = |window| first(window) + block..first(window) + 2 * block;
                 let pinned = windows.iter().map(second);
@@ -302,7 +304,7 @@ fn a_child_has_a_copy() {
     }
 }
 
-/// With `mlockall(MCL_FUTURE)`, freed blocks are still unmapped.
+/// After `mlockall(MCL_FUTURE)`, blocks can be freed.
 #[test]
 fn what_is_locked_as_it_is_mapped_can_be_freed() {
     install();

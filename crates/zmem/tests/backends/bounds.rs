@@ -1,4 +1,4 @@
-//! The memory and the mappings that a region uses, as the kernel reports them.
+//! The kernel's numbers of a region's bytes and mappings are within their bounds.
 
 use crate::{MIB, PAGE, backends, for_each_backend, is_signal, turn};
 use fastrand::Rng;
@@ -15,7 +15,7 @@ fn mappings() -> usize {
     read_to_string("/proc/self/maps").unwrap().lines().count()
 }
 
-/// Pages are touched and evicted in random order, which creates the most mappings.
+/// Accesses and evictions in random order create the most mappings.
 #[test]
 fn mappings_stay_below_half_of_what_may_be() {
     let _turn = turn();
@@ -24,7 +24,7 @@ fn mappings_stay_below_half_of_what_may_be() {
         (BackendKind::Signal, scaled(128, 4096) * MIB, BlockOrder::Fixed(0), None),
         (BackendKind::SignalMappings, 48 * MIB, BlockOrder::Fixed(0), Some(8 * MIB as u64)),
         (BackendKind::SignalMappings, 256 * MIB, BlockOrder::Fixed(4), Some(16 * MIB as u64)),
-        // In this region, one mark covers several blocks of the requested order.
+        // Blocks of this region are larger than the requested order.
         (BackendKind::SignalMappings, 300 * MIB, BlockOrder::Fixed(0), Some(32 * MIB as u64)),
         (BackendKind::SignalRemap, 48 * MIB, BlockOrder::Fixed(0), Some(8 * MIB as u64)),
     ];
@@ -38,7 +38,7 @@ fn mappings_stay_below_half_of_what_may_be() {
         let options = Options { backend, block, limit, ..Options::default() };
         let mut region = Region::new(bytes, options).unwrap();
         let (pages, mut peak) = (bytes / PAGE, 0);
-        // The limit is reached within a quarter of the pages; later accesses behave the same.
+        // A short run accesses at most half of the pages, which is enough to reach the limit.
         let short = (bytes / region.stats().block * 4).min(pages / 2);
         for nth in 0..scaled(short, pages * 3 / 2) {
             region[rng.usize(..pages) * PAGE] = 1;
@@ -52,7 +52,8 @@ fn mappings_stay_below_half_of_what_may_be() {
         peak = peak.max(mappings());
         println!("{backend:?}, {block:?}, {limit:?}: {peak} mappings");
         assert!(peak <= mappings_max() / 2, "{peak}");
-        // Mappings for memory, staging, tables, a device and threads, but none for blocks.
+        // A userfaultfd needs mappings for memory, staging, tables, a device and threads, but none
+        // for blocks.
         assert!(is_signal(backend) || peak < before + 200, "{peak}, {before} before");
         region.check();
     }
@@ -65,10 +66,10 @@ fn mappings_stay_below_half_of_what_may_be() {
     assert!(of(mappings_max() * 2 * MIB).is_err(), "a mapping for every 2 MiB is too many");
 }
 
-/// Blocks that are moved to their addresses are merged with their neighbours into one mapping.
+/// The kernel merges a block that `mremap` has moved with its neighbours into one mapping.
 #[test]
 fn moved_neighbours_are_one_mapping() {
-    // In a child, regions of other tests do not change the counts.
+    // The test runs in a child, because regions of other tests would change the number of mappings.
     in_child(|| {
         let options = Options { backend: BackendKind::SignalRemap, ..Options::default() };
         let mut region = Region::new(16 * MIB, options).unwrap();
@@ -85,17 +86,16 @@ fn moved_neighbours_are_one_mapping() {
     });
 }
 
-/// Returns the resident bytes of a process except those of files, because the pages of the
-/// process's program do not belong to the region. The source is a single counter. The kernel
-/// computes `smaps` address by address, and counts a page twice if the page is moved in the
-/// meantime.
+/// Returns the resident bytes of a process, except pages of files, which do not belong to the
+/// region. The file `smaps` is not used. The kernel computes it address by address, and counts a
+/// page twice if the page moves during this time.
 fn resident(process: i32) -> Option<u64> {
     let text = read_to_string(format!("/proc/{process}/status")).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("RssAnon:"))?;
     Some(line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10)
 }
 
-/// Fills a region with data that compress to a third, and accesses them in order and at random.
+/// Fills a region with data that compress to a third, and accesses the data in order and at random.
 fn work(bytes: usize, options: Options, threads: usize) {
     let limit = options.limit.unwrap();
     let region = Region::new(bytes, options).unwrap();
@@ -136,7 +136,7 @@ fn the_resident_size_stays_within_the_limit_and_a_twentieth() {
             (false, BackendKind::Signal) => 2,
             _ => 1,
         };
-        // With these backends, each block may become a separate mapping.
+        // With these backends, each block may be a separate mapping.
         let is_small = [BackendKind::SignalMappings, BackendKind::SignalRemap].contains(&backend);
         let (bytes, limit) = match is_small {
             true => (48, 20),
@@ -153,10 +153,11 @@ fn the_resident_size_stays_within_the_limit_and_a_twentieth() {
     });
 }
 
-/// Returns the maximum of the bytes that a child uses while it runs `work`.
+/// Returns the maximum of a child's resident bytes during a call of `work`, less the bytes before
+/// the call.
 fn peak_of_work(bytes: usize, options: Options, threads: usize) -> u64 {
     let child = Child::fork(|| {
-        // The parent measures the child's memory before the region exists.
+        // During this time, the parent measures the child's memory without a region.
         thread::sleep(Duration::from_millis(50));
         work(bytes, options, threads);
     });

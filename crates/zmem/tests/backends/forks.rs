@@ -1,5 +1,5 @@
-//! Children have a copy of all blocks, even of blocks that were absent or being changed. Writes by
-//! a child do not affect its parent.
+//! A child has a copy of all blocks, even of blocks that were absent or changing at the fork.
+//! Writes by the child do not affect its parent.
 
 use crate::rights::give_up_rights;
 use crate::{MIB, PAGE, end_of, for_each_backend, is_signal, turn};
@@ -10,14 +10,14 @@ use testkit::load::Stop;
 use testkit::scaled;
 use zmem::{Advice, BackendKind, Error, Fork, Options, Region};
 
-/// Returns a region whose blocks are copied to children.
+/// Returns a region of which children have a copy.
 fn region(backend: BackendKind) -> Region {
     let (limit, fork) = (Some(6 * MIB as u64), Fork::Copied);
     let options = Options { limit, backend, fork, ..Options::default() };
     Region::new(16 * MIB, options).unwrap()
 }
 
-/// Writes the page's number and `whose` to each page.
+/// Writes the number of the page, and `whose`, to each page.
 fn write(region: &mut [u8], whose: u8) {
     for (nth, page) in region.chunks_mut(PAGE).enumerate() {
         page[..4].copy_from_slice(&(nth as u32).to_le_bytes());
@@ -106,7 +106,7 @@ fn fork_under_load(backend: BackendKind) {
             scope.spawn(move || {
                 for round in 1.. {
                     for nth in (own..pages).step_by(4) {
-                        // The first word exceeds the second by at most 1.
+                        // The first word of a page exceeds the page's second word by at most 1.
                         page(nth)[0].store(round, Relaxed);
                         page(nth)[1].store(round, Relaxed);
                         if stop.load(Relaxed) {
@@ -133,8 +133,8 @@ fn fork_under_load(backend: BackendKind) {
     });
 }
 
-/// A fork during a long call does not wait for the end of the call, so faults of other threads wait
-/// at most for one step of the call.
+/// A fork during a long call waits for one step of the call at most. Faults of other threads that
+/// wait for the fork are not delayed longer.
 #[test]
 fn a_fork_waits_for_no_whole_call() {
     let mut region = Region::new(64 * MIB, Options::default()).unwrap();
@@ -171,7 +171,8 @@ fn a_child_can_drop_a_region() {
     });
 }
 
-/// Daemons close all descriptors. The region then opens new ones, in the process and in its child.
+/// A daemon closes all descriptors when it starts. Then the region opens new descriptors, in the
+/// process and in its child.
 #[test]
 fn closed_descriptors_are_opened_again() {
     let _turn = turn();
@@ -179,7 +180,7 @@ fn closed_descriptors_are_opened_again() {
         let mut region = region(BackendKind::Best);
         write(&mut region, 1);
         region.reclaim(16 * MIB);
-        // SAFETY: no code in this process needs one of the descriptors any more.
+        // SAFETY: no code in this process needs these descriptors any more.
         unsafe { libc::syscall(libc::SYS_close_range, 3, u32::MAX, 0) };
         let files: Vec<_> =
             (0..8).map(|_| std::fs::File::open("/proc/self/status").unwrap()).collect();
@@ -195,7 +196,8 @@ fn closed_descriptors_are_opened_again() {
     });
 }
 
-/// A child never reads zeros or other memory instead of data that it lacks.
+/// A child without a copy of the region never reads zeros or other memory at the region's
+/// addresses.
 #[test]
 fn a_region_may_be_left_to_the_parent() {
     for_each_backend(|backend| {
@@ -230,8 +232,8 @@ fn a_region_may_be_left_to_the_parent() {
     });
 }
 
-/// Before a fork all blocks are filled, whatever the limit is. The child has the same limit without
-/// setting it again.
+/// Before a fork, all blocks are filled, whatever the limit is. The child then evicts until it
+/// keeps its parent's limit.
 #[test]
 fn a_child_comes_down_to_its_limit() {
     for_each_backend(|backend| {
@@ -254,7 +256,7 @@ fn a_child_comes_down_to_its_limit() {
     });
 }
 
-/// If a child may not open a userfaultfd, its copy of the region is not managed.
+/// If a child may not open a userfaultfd, the child's copy of the region is not managed.
 #[test]
 fn a_child_without_rights_has_memory_as_any_other() {
     for_each_backend(|backend| {

@@ -1,4 +1,4 @@
-//! A fault never uses the heap: the allocator in this file aborts if a fault does.
+//! The allocator of the tests, which aborts the process if a fault uses the heap.
 
 use crate::{MIB, for_each_backend, is_signal};
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -55,7 +55,7 @@ fn use_all(region: &mut Region, rounds: usize) {
     }
 }
 
-/// The code that writes the message of a fault that ends the process does not use the heap, either.
+/// A fault that ends the process writes a message without using the heap.
 #[test]
 fn a_fault_that_can_not_be_answered_says_why() {
     for_each_backend(|backend| {
@@ -66,8 +66,8 @@ fn a_fault_that_can_not_be_answered_says_why() {
         let child = Child::fork(|| {
             let region = Region::new(4 * MIB, Options { backend, ..Options::default() }).unwrap();
             let start = region.as_ptr();
-            // SAFETY: no code needs the old memory. A program must not unmap a region, so the fault
-            // ends this process.
+            // SAFETY: no code needs the unmapped memory. The next fault on this memory ends the
+            // process.
             unsafe {
                 libc::dup2(writer.as_raw_fd(), 2);
                 libc::munmap(start.cast(), 4 * MIB);
@@ -101,11 +101,11 @@ fn faults_do_without_the_heap() {
             };
             let mut region = Region::new(16 * MIB, options).unwrap();
             use_all(&mut region, scaled(1, 3));
-            // A child has no pager thread, so its faults evict blocks themselves.
+            // A child has no pager thread, so faulting threads of the child evict.
             in_child(|| {
                 if !is_signal(backend) {
-                    // All blocks were filled before the fork, so without this call no fault would
-                    // occur.
+                    // All blocks were filled before the fork, so without this eviction no fault
+                    // would occur.
                     region.reclaim(16 * MIB);
                 }
                 let evicted = region.stats().evicted;

@@ -1,4 +1,5 @@
-//! The backends. Finds out, without creating a region, which of them this system permits.
+//! The backends with which tests run. The file finds out, without creating a region, which backends
+//! this system permits.
 
 use std::mem::zeroed;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -17,23 +18,24 @@ const BACKENDS: [BackendKind; 7] = [
     BackendKind::UserfaultfdSigbusProtected,
     BackendKind::UserfaultfdProtected,
 ];
-/// The first `EACH_PART` backends together use every part of the backends' code. The last backend
-/// is tested only in long runs.
+/// The number of backends that short runs test. Together they run all code of the backends. Long
+/// runs also test the last backend.
 const EACH_PART: usize = 6;
 
-/// Returns a guard that lets only one test run at a time, because regions share the process's
-/// mappings, and some tests count the mappings.
+/// Returns a guard that only one test at a time holds. Regions of other tests would change the
+/// number of mappings, which some tests check.
 pub(crate) fn turn() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Returns whether a userfaultfd is permitted. `for_system_calls` includes faults in system calls.
+/// Returns whether a userfaultfd is permitted. If `for_system_calls` is true, the userfaultfd must
+/// report faults of system calls.
 fn is_permitted(for_system_calls: bool) -> bool {
     const USER_MODE_ONLY: i32 = 1;
     let flags = libc::O_CLOEXEC | if for_system_calls { 0 } else { USER_MODE_ONLY };
-    // SAFETY: the calls access no memory of this process except the path, and the opened descriptor
-    // is closed here.
+    // SAFETY: of this process's memory, the calls access only the path. The opened descriptor is
+    // closed here.
     unsafe {
         let mut file = libc::syscall(libc::SYS_userfaultfd, flags) as i32;
         if file < 0 {
@@ -71,7 +73,7 @@ pub(crate) fn for_each_backend(mut work: impl FnMut(BackendKind)) {
     }
 }
 
-/// Returns the signal that kills a child in which `work` runs. `work` must not return.
+/// Returns the signal that kills a child during `work`.
 pub(crate) fn end_of(work: impl FnOnce()) -> i32 {
     let child = Child::fork(|| {
         // SAFETY: the actions and the limit are local.

@@ -1,5 +1,5 @@
-//! Properties of regions that do not depend on the backend. Each test runs with all backends, and
-//! an allocator aborts if a fault uses the heap.
+//! Properties of regions that do not depend on the backend. Each test runs with all backends. The
+//! process is aborted if a fault uses the heap.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
 mod bounds;
@@ -16,7 +16,7 @@ mod system_calls;
 use kinds::{MIB, PAGE, backends, end_of, for_each_backend, turn};
 use zmem::{BackendKind, BlockOrder, Options, Region};
 
-/// Returns whether a child inherits the protections that the backend has set.
+/// Returns whether the backend uses no userfaultfd.
 fn is_signal(backend: BackendKind) -> bool {
     use BackendKind::{Signal, SignalMappings, SignalRemap};
     matches!(backend, Signal | SignalMappings | SignalRemap)
@@ -26,7 +26,7 @@ fn is_answered_by_threads(region: &Region) -> bool {
     region.stats().backend == "userfaultfd"
 }
 
-/// Calls `work` with each backend, combined with each of these block orders.
+/// Calls `work` with each combination of a backend and a block order.
 fn for_each_option(blocks: &[BlockOrder], mut work: impl FnMut(Options)) {
     for_each_backend(|backend| {
         for &block in blocks {

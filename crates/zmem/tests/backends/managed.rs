@@ -1,4 +1,4 @@
-//! Memory that existed before its region, with holes, with accesses by other threads, or shared
+//! Regions of existing memory, which has missing pages, is accessed by other threads, or is shared
 //! with a child.
 
 use crate::{MIB, PAGE, for_each_backend};
@@ -12,8 +12,7 @@ use testkit::load::Stop;
 use testkit::scaled;
 use zmem::{BackendKind, Error, Fork, Options, Region};
 
-/// Memory that is mapped for a test, and unmapped when this value is dropped. Each page exists once
-/// it is touched.
+/// Memory that is mapped for a test until this value is dropped. Untouched pages are missing.
 struct Mapped(NonNull<u8>);
 
 impl Mapped {
@@ -87,14 +86,14 @@ fn memory_with_holes_can_be_managed_and_given_back() {
         drop(region);
         assert!(*memory == expected);
         in_child(|| assert!(*memory == expected, "a child has it again"));
-        // No state of the region is left: the kernel may drop pages, which become zeros.
+        // The region was dropped, so the kernel may drop pages, which then read as zeros.
         // SAFETY: only this test uses the memory.
         unsafe { libc::madvise(memory.0.as_ptr().cast(), Mapped::BYTES, libc::MADV_DONTNEED) };
         assert!(memory.iter().all(|&byte| byte == 0));
     });
 }
 
-/// The error contains the address of the page that can't be managed, not of the first page.
+/// The error contains the address of the locked page.
 #[test]
 fn the_page_that_can_not_be_managed_is_named() {
     let memory = Mapped::new();
@@ -104,7 +103,7 @@ fn the_page_that_can_not_be_managed_is_named() {
         let page = memory.0.as_ptr().wrapping_add(nth * PAGE);
         // SAFETY: the page is part of the test's memory, and the call changes no data.
         assert_eq!(unsafe { libc::mlock(page.cast(), PAGE) }, 0);
-        // SAFETY: the call fails, and so does not manage the memory.
+        // SAFETY: the call fails, so the memory is not managed.
         let refused = unsafe { Region::manage(memory.0, Mapped::BYTES, Options::default()) };
         let Err(Error::Memory { at, .. }) = refused else { panic!("{refused:?}") };
         assert_eq!(at, first + nth * PAGE);
@@ -113,7 +112,7 @@ fn the_page_that_can_not_be_managed_is_named() {
     }
 }
 
-/// Holes are touched while blocks are evicted.
+/// Threads access missing pages while blocks are evicted.
 #[test]
 fn holes_are_filled_beside_eviction() {
     for_each_backend(|backend| {
@@ -147,7 +146,7 @@ fn holes_are_filled_beside_eviction() {
     });
 }
 
-/// Pages that a child shares can't be moved until this process has its own copies.
+/// A page that a child shares can't be moved until this process has a copy of its own.
 #[test]
 fn pages_that_a_child_shares_go_as_well() {
     for_each_backend(|backend| {
@@ -157,13 +156,13 @@ fn pages_that_a_child_shares_go_as_well() {
         let (mut reader, mut writer) = (Some(reader), Some(writer));
         let child = Child::fork(|| {
             drop(writer.take());
-            // The child continues as soon as the parent has closed its end of the pipe.
+            // The child continues when the parent has closed the pipe.
             assert_eq!(std::io::read_to_string(reader.take().unwrap()).unwrap(), "");
             assert!(*memory == expected);
         });
         drop(reader);
         let region = memory.manage(backend);
-        // The pager thread evicts some of the blocks.
+        // The pager thread may evict some of the blocks at the same time.
         region.reclaim(usize::MAX >> 1);
         let stats = region.stats();
         assert_eq!(
@@ -178,8 +177,7 @@ fn pages_that_a_child_shares_go_as_well() {
     });
 }
 
-/// A child has no pager thread, so threads that access memory evict blocks while the management of
-/// the memory ends.
+/// In a child, which has no pager thread, faulting threads evict while the region is dropped.
 #[test]
 fn memory_that_is_given_back_amid_touches_is_whole() {
     for_each_backend(|backend| {
@@ -211,7 +209,8 @@ fn memory_that_is_given_back_amid_touches_is_whole() {
                     thread::sleep(Duration::from_millis(20));
                     drop(region.take());
                 });
-                // The device was dropped, so a block that was not filled before would be lost.
+                // The device was dropped. A block that was not filled before would have lost its
+                // data.
                 assert!(*memory == expected);
             });
         }

@@ -1,4 +1,4 @@
-//! Blocks that can't be stored stay resident, and faults are still answered.
+//! Blocks that the device can't store stay resident, and faults never fail.
 
 use crate::{MIB, for_each_backend, for_each_option};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -6,7 +6,7 @@ use testkit::watched_codec::{Call, WatchedCodec};
 use zcomp::Error;
 use zmem::{BlockOrder, Options, Region};
 
-/// The codec lz4, with one failure in every `EVERY` compressions.
+/// The codec lz4, in which one of `EVERY` compressions fails.
 static FAILS: WatchedCodec = WatchedCodec { of: "lz4", before: fail_some };
 static CALLS: AtomicU64 = AtomicU64::new(0);
 static EVERY: AtomicU64 = AtomicU64::new(1);
@@ -70,7 +70,7 @@ fn a_store_at_its_limit_ends_eviction_and_no_fault() {
         region.check();
         let stats = region.stats();
         assert!(stats.refused > 0 && stats.resident > 12 * MIB as u64, "{stats:?}");
-        // The whole range is dropped, because the stored blocks may be anywhere.
+        // All of this range is dropped, because any of its blocks may be stored.
         region.dont_need(0..24 * MIB).unwrap();
         region[..4 * MIB].chunks_mut(4096).for_each(|page| page[..100].fill(7));
         region.reclaim(usize::MAX >> 1);
@@ -81,8 +81,7 @@ fn a_store_at_its_limit_ends_eviction_and_no_fault() {
     });
 }
 
-/// Blocks of random bytes are not stored, because stored blocks would use more memory than resident
-/// blocks.
+/// Blocks of random bytes stay resident, because they would use more memory on the device.
 #[test]
 fn what_does_not_compress_stays() {
     for_each_backend(|backend| {

@@ -1,12 +1,12 @@
-//! Regions that one thread uses: the thread reads the data that it wrote, whichever blocks are
-//! evicted in between.
+//! Regions that one thread uses. The thread reads the data that it wrote, whichever blocks were
+//! evicted after the writes.
 
 use crate::{MIB, ORDERS, PAGE, for_each_backend, for_each_option};
 use fastrand::Rng;
 use testkit::{mappings_max, scaled};
 use zmem::{Advice, BackendKind, BlockOrder, Error, Options, Region};
 
-/// Fills `bytes` with data that compress to about a fifth and depend on their position.
+/// Fills `bytes` with data that compress to about a fifth. The data of different blocks differ.
 fn fill(bytes: &mut [u8], tag: u64) {
     for (nth, chunk) in bytes.chunks_mut(32).enumerate() {
         let word = (tag << 32 ^ nth as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
@@ -107,7 +107,7 @@ fn options_that_can_not_be_are_refused() {
         [(PAGE, usize::MAX), (PAGE, usize::MAX - PAGE + 1), (usize::MAX - 10, 9)]
     {
         let start = std::ptr::NonNull::new(std::ptr::without_provenance_mut(address)).unwrap();
-        // SAFETY: the call fails, and so does not manage the memory.
+        // SAFETY: the call fails, so the memory is not managed.
         let refused = unsafe { Region::manage(start, bytes, Options::default()).map(drop) };
         assert_eq!(refused, Err(Error::Size { bytes, block: PAGE }));
     }
@@ -126,7 +126,7 @@ fn options_that_can_not_be_are_refused() {
 fn what_is_a_regions_already_is_not_managed_again() {
     let region = Region::new(4 * MIB, Options::default()).unwrap();
     let start = std::ptr::NonNull::new(region.as_ptr()).unwrap();
-    // SAFETY: the call fails, and so does not manage the memory.
+    // SAFETY: the call fails, so the memory is not managed.
     let refused = unsafe { Region::manage(start, MIB, Options::default()).map(drop) };
     let first = region.as_ptr().addr();
     assert_eq!(refused, Err(Error::Overlap { start: first, end: first + 4 * MIB }));
@@ -140,8 +140,8 @@ fn a_region_that_is_refused_keeps_no_other_out() {
     assert!(Region::new(MIB, Options::default()).is_ok());
 }
 
-/// Blocks that are evicted and filled in any order leave holes in the device. A call that evicts
-/// removes the holes.
+/// Evictions and fills in random order leave partly filled pages in the device. A call that evicts
+/// packs the device.
 #[test]
 fn what_goes_in_any_order_is_packed() {
     for_each_backend(|backend| {

@@ -1,23 +1,23 @@
-//! A region needs no privileges: it can be used by the user nobody, under a filter that refuses the
-//! calls that containers refuse.
+//! A region needs no privileges. The user nobody can use a region, under a filter that refuses the
+//! system calls that containers refuse.
 
 use crate::{MIB, turn};
 use testkit::child::in_child;
 use testkit::rights;
 use zmem::{BackendKind, Error, Options, Region};
 
-/// Calls that older containers refuse, or that need privileges, in addition to the calls that
-/// containers refuse today.
+/// Further system calls that the filter refuses: calls that older containers refuse, or that need
+/// privileges.
 const REFUSED: [i64; 3] =
     [libc::SYS_process_vm_readv, libc::SYS_process_vm_writev, libc::SYS_ptrace];
 
-/// Changes the user of this process to nobody, and installs a filter that refuses those calls.
+/// Changes the user of this process to nobody, and installs the filter.
 pub(crate) fn give_up_rights() {
     rights::give_up(&REFUSED);
 }
 
-/// Checks that a region with this backend keeps its data, and that the held memory never exceeds
-/// `most` per cent of the limit.
+/// Checks that a region keeps its data, and that the region's backend is `backend`. The held memory
+/// never exceeds `most` per cent of the limit.
 fn check(backend: &str, most: u64) {
     const LIMIT: u64 = 8 * MIB as u64;
     let options = Options { limit: Some(LIMIT), ..Options::default() };
@@ -50,7 +50,7 @@ fn a_region_needs_no_right() {
     });
 }
 
-/// A process that other processes may not inspect can't open its own memory as a file, either.
+/// A process that is not dumpable can't open the file of its own memory, and uses another backend.
 #[test]
 fn a_region_needs_no_look_at_memory_by_file() {
     let _turn = turn();
@@ -62,7 +62,7 @@ fn a_region_needs_no_look_at_memory_by_file() {
             libc::close_range(3, u32::MAX, 0);
         }
         assert!(std::fs::File::open("/proc/self/mem").is_err());
-        // Eviction may lag behind, because it needs a mapping for each run of blocks.
+        // Eviction with this backend is slow, so the held memory may exceed the limit for a time.
         check("signal-remap", 125);
     });
 }

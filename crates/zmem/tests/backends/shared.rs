@@ -1,5 +1,5 @@
-//! Regions that many threads use while blocks are evicted and filled. No write is lost, and each
-//! thread reads only data that was written.
+//! Regions that many threads use while blocks are evicted and filled. No write is lost, and threads
+//! read only data that were written.
 
 use crate::{MIB, PAGE, for_each_option};
 use fastrand::Rng;
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use testkit::{is_long, seed};
 use zmem::{BlockOrder, Options, Region};
 
-/// A region as words that several threads may read and write at the same time.
+/// A region, as words that several threads may read and write at the same time.
 struct Words<'r>(&'r [AtomicU64]);
 
 impl<'r> Words<'r> {
@@ -27,7 +27,7 @@ fn time() -> Duration {
 const BLOCKS: [BlockOrder; 4] =
     [BlockOrder::Fixed(0), BlockOrder::Fixed(2), BlockOrder::Adaptive(2), BlockOrder::Fixed(4)];
 
-/// Writes pages of the region that only this thread uses, and compares them with a copy.
+/// Writes pages that only this thread uses, and compares these pages with a copy.
 fn play(region: &Region, own: usize, threads: usize, seed: u64, end: Instant) {
     let words = Words::of(region).0;
     let pages = region.len() / PAGE / threads;
@@ -102,7 +102,7 @@ fn what_threads_write_is_what_they_read() {
     });
 }
 
-/// Blocks are dropped, accessed and dropped again while the evicting thread reads them.
+/// Blocks are zeroed, accessed and zeroed again while the evicting thread reads them.
 #[test]
 fn blocks_may_be_dropped_while_they_go() {
     for_each_option(&BLOCKS[..1], |options| {
@@ -128,7 +128,7 @@ fn blocks_may_be_dropped_while_they_go() {
     });
 }
 
-/// All threads add to counters in blocks that are evicted again and again. No addition is lost.
+/// Several threads add to counters in blocks that are evicted again and again. No addition is lost.
 #[test]
 fn no_store_is_lost_while_a_block_goes() {
     for_each_option(&BLOCKS[..2], |options| {
@@ -160,8 +160,8 @@ fn no_store_is_lost_while_a_block_goes() {
     });
 }
 
-/// If several threads fault on the same block at the same time, one thread fills it, and all
-/// threads read the complete block.
+/// If several threads fault on a block at the same time, one of them fills the block, and all read
+/// the complete block.
 #[test]
 fn one_block_is_brought_back_once_for_all() {
     for_each_option(&BLOCKS[3..], bring_back_for_all);

@@ -1,4 +1,5 @@
-//! Memory that is passed to system calls: locked, or unlocked if the backend supports that.
+//! System calls on memory of a region. If the backend does not report faults of system calls, the
+//! memory is locked.
 
 use crate::{MIB, PAGE, for_each_backend, is_answered_by_threads};
 use std::fs::File;

@@ -9,7 +9,7 @@ use measure::page::PAGE_SIZE;
 /// The kind of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// The page repeats one word, so no bytes are stored.
+    /// The page repeats one 8-byte word, so no bytes are stored.
     SameFilled,
     /// The page is stored in this number of bytes.
     Compressible(usize),
@@ -68,7 +68,7 @@ impl Census {
         }
     }
 
-    /// Returns the number of all pages.
+    /// Returns the total number of pages.
     pub fn page_count(&self) -> u64 {
         self.same_filled + self.compressible + self.incompressible
     }

@@ -51,7 +51,7 @@ impl Mounted {
                 // The kernel completes a lazy unmount when the last open file below the mount point
                 // is closed.
                 let is_unmounted = unmount(&[]) || unmount(&["-l"]);
-                // Retries the removal, because a running thread may still write below the mount
+                // Retries the removal, because a running thread can still write below the mount
                 // point.
                 if is_unmounted {
                     (0..REMOVE_TRIES).find(|_| fs::remove_dir_all(dir.path()).is_ok());

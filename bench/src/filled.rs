@@ -48,7 +48,7 @@ impl Filled {
     }
 
     /// Measures `fills` fresh devices. Returns the figures of the device with the median loss of
-    /// machine memory. Other processes may distort the loss, because they allocate and free memory
+    /// machine memory. Other processes can distort the loss, because they allocate and free memory
     /// at the same time.
     pub fn median(pages: &AlignedBuf, fills: usize) -> Result<Filled, Error> {
         let mut measured =

@@ -14,7 +14,7 @@ pub use swap::KernelSwap;
 
 use crate::Error;
 
-/// A rival that may not be available.
+/// A rival that is possibly unavailable.
 #[derive(Debug)]
 pub enum Rival<T> {
     /// The rival is available.
@@ -32,7 +32,7 @@ impl<T> Rival<T> {
         }
     }
 
-    /// Applies `work`, which may fail, to the rival if it is available.
+    /// Applies `work`, which can fail, to the rival if the rival is available.
     pub fn try_map<U>(self, work: impl FnOnce(T) -> Result<U, Error>) -> Result<Rival<U>, Error> {
         match self {
             Rival::Present(rival) => work(rival).map(Rival::Present),

@@ -11,7 +11,7 @@ use crate::Error;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MachineMemory {
     /// The number of bytes in free pages: MemFree, and the pages in the kernel's per-processor
-    /// lists. The lists are not part of MemFree, and may hold some hundred MiB after much memory
+    /// lists. The lists are not part of MemFree, and can hold some hundred MiB after much memory
     /// was released. MemFree and the lists are read one after the other. Pages that the kernel
     /// moves between the two reads cause an error of a few batches of 63 pages.
     pub free: u64,

@@ -31,7 +31,7 @@ fn seconds(path: &Path, fields: [usize; 2]) -> Result<f64, Error> {
     Ok(ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
 }
 
-/// Returns the sum of the fields with the indices `fields`. The command's name may contain spaces,
+/// Returns the sum of the fields with the indices `fields`. The command's name can contain spaces,
 /// so the fields are counted from its closing parenthesis.
 fn sum(stat: &str, fields: [usize; 2]) -> Option<u64> {
     let values: Vec<&str> = stat.rsplit(") ").next()?.split(' ').collect();

@@ -62,7 +62,7 @@ impl Undo {
     fn undo(&self) -> Result<(), Error> {
         let mut list = list();
         let place = list.made.iter().position(|(number, _)| *number == self.0);
-        // Removes the action from the list before it runs. After the action, another object may get
+        // Removes the action from the list before it runs. After the action, another object can get
         // the number or the path of its object.
         place.map_or(Ok(()), |place| (list.made.remove(place).1)())
     }
@@ -158,7 +158,7 @@ fn list() -> MutexGuard<'static, List> {
 /// Creates a directory. On drop, the directory is removed with all its contents.
 ///
 /// # Errors
-/// The directory can't be created; the error includes `remedy`.
+/// The directory can't be created. The error includes `remedy`.
 pub fn folder(prefix: &str, within: &Path, remedy: &'static str) -> Result<(PathBuf, Undo), Error> {
     Undo::of(|| {
         let dir = TempDir::with_prefix_in(prefix, within);
@@ -201,7 +201,7 @@ fn undo_all_and_exit() -> ! {
     let mut list = list();
     while let Some((_, action)) = list.made.pop() {
         if let Err(error) = action() {
-            // Standard error may be closed, but the remaining actions must run.
+            // Standard error is possibly closed, but the remaining actions must run.
             let _told = writeln!(io::stderr(), "bench: {error}");
         }
     }

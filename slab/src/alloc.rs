@@ -1,8 +1,8 @@
 //! Allocates and frees objects, in slabs of any owner.
 //!
 //! # Safety
-//! A caller that frees an object does not use the object any more. If a slab may belong to another
-//! thread, this code accesses only its bits. The bits exist while the object is live.
+//! A caller that frees an object does not use the object any more. If a slab possibly belongs to
+//! another thread, this code accesses only its bits. The bits exist while the object is live.
 #![allow(unsafe_code)]
 
 use crate::Error;
@@ -60,7 +60,7 @@ pub(crate) fn alloc_reserved(depot: &Depot) -> Option<NonNull<u8>> {
 ///
 /// # Safety
 /// `location` is the location of the object. If the object is live, no thread uses it. If the
-/// object may be free, no other thread frees objects of the cache or shrinks the cache.
+/// object is possibly free, no other thread frees objects of the cache or shrinks the cache.
 pub(crate) unsafe fn free(
     depot: &Depot,
     object: NonNull<u8>,
@@ -76,7 +76,7 @@ pub(crate) unsafe fn free(
                 if !matches!(slab.owner(), NO_ONE | RESERVE) {
                     continue;
                 }
-                // In a second free of an object, the slab may have been reclaimed, and may belong
+                // In a second free of an object, the slab may have been reclaimed, and can belong
                 // to another cache. The check under the lock detects this case (sl-H2).
                 let is_it = depot.index_in(extent, object) == Some(index);
                 // SAFETY: the caller of `free` guarantees that no thread uses a live object.
@@ -90,8 +90,8 @@ pub(crate) unsafe fn free(
                 unsafe { own::free(depot, own, id, index) }
             }
             _ => {
-                // SAFETY: the slab is not reclaimed while the object is live. If the object may be
-                // free, the caller guarantees that no thread reclaims the slab.
+                // SAFETY: the slab is not reclaimed while the object is live. If the object is
+                // possibly free, the caller guarantees that no thread reclaims the slab.
                 let bits = unsafe { slab.bits(depot.shape.bits_words) };
                 let freed = bits.free_remotely(index);
                 if freed == Freed::Orphan {
@@ -112,7 +112,7 @@ unsafe fn free_locked(mut locked: Locked<'_>, id: ExtentId, index: usize) -> boo
     let depot = locked.depot;
     let slab_ref = locked.slab(id);
     let list = List::of_slab(slab_ref.slab);
-    // SAFETY: the caller guarantees that no thread uses a live object; the lock is held and the
+    // SAFETY: the caller guarantees that no thread uses a live object. The lock is held and the
     // slab has no owner (sl-K3).
     if !unsafe { slab_ref.free(index) } {
         return false;
@@ -144,9 +144,9 @@ unsafe fn free_locked(mut locked: Locked<'_>, id: ExtentId, index: usize) -> boo
 /// slab.
 fn drain_remote(depot: &Depot, id: ExtentId) {
     let mut locked = depot.lock();
-    // The slab may have been reclaimed together with its bits. The slab's extent may then belong to
+    // The slab may have been reclaimed together with its bits. The slab's extent can then belong to
     // another cache, or to a slab under construction. So first checks that the slab is attached to
-    // this cache (sl-H2). An attached slab in no list belongs to a thread or to the reserve; its
+    // this cache (sl-H2). An attached slab in no list belongs to a thread or to the reserve. Its
     // remote bits are drained when the slab enters a list (sl-B1).
     if depot.is_attached(id) && List::of_slab(depot.slab(id)) != List::Unlisted {
         let found = locked.slab(id).drain_remote();

@@ -71,8 +71,8 @@ impl Arena {
         pages.sum()
     }
 
-    /// Asserts that the extents and the page budget agree. No cache may be in use. If a thread of
-    /// the process is exiting, waits until the thread has cleaned up its caches.
+    /// Asserts that the extents and the page budget agree. No cache is allowed to be in use. If a
+    /// thread of the process is exiting, waits until the thread has cleaned up its caches.
     pub fn check(&self) {
         self.space.check();
         for _ in 0..CHECK_LOOKS_MAX {

@@ -29,7 +29,7 @@ pub(crate) use std::sync::atomic::{AtomicU32 as Owner, AtomicU64 as Word};
 
 /// The owner of a slab that no thread owns.
 pub(crate) const NO_ONE: u32 = 0;
-/// The owner of a slab of the reserve; such a slab never belongs to a thread.
+/// The owner of a slab of the reserve. Such a slab never belongs to a thread.
 pub(crate) const RESERVE: u32 = u32::MAX;
 
 /// The bits of a slab's objects, and the slab's owner.
@@ -45,7 +45,7 @@ pub(crate) struct Bits<'s> {
 pub(crate) enum Freed {
     /// The slab's thread will find the object when it drains the bits.
     Deferred,
-    /// No thread owns the slab; the caller must take the lock and drain the slab.
+    /// No thread owns the slab. The caller must take the lock and drain the slab.
     Orphan,
     /// The object was already free.
     DoubleFree,
@@ -57,7 +57,8 @@ fn bit(index: usize) -> u64 {
 }
 
 /// Marks the first free object of a group of 64 as live, and returns the object's index in the
-/// group. Skips objects with a late bit (sl-B3). Only the slab's thread may call this function.
+/// group. Skips objects with a late bit (sl-B3). Only the slab's thread is allowed to call this
+/// function.
 #[inline]
 pub(crate) fn alloc(live: &Word, remote: &Word) -> Option<usize> {
     let before = live.load(Relaxed);
@@ -71,7 +72,7 @@ pub(crate) fn alloc(live: &Word, remote: &Word) -> Option<usize> {
 }
 
 /// Marks one of 64 objects as free. Returns false if the object was free already (sl-B2). Only the
-/// slab's thread may call this function.
+/// slab's thread is allowed to call this function.
 #[inline]
 pub(crate) fn free(live: &Word, remote: &Word, index: usize) -> bool {
     let before = live.load(Relaxed);
@@ -104,7 +105,7 @@ impl Bits<'_> {
 
     /// Returns the next word that contains a free object. Searches from the word `start` to the
     /// last word, and then from the first word. Clears the late bits of the returned word. Only the
-    /// slab's thread may call this function.
+    /// slab's thread is allowed to call this function.
     pub(crate) fn next_word(&self, start: usize) -> Option<usize> {
         let mut words = (start..self.live.len()).chain(0..start);
         let word = words.find(|&word| self.live[word].load(Relaxed) != u64::MAX)?;
@@ -114,7 +115,7 @@ impl Bits<'_> {
     }
 
     /// Marks a free object as live, and returns its number. Searches the words from `start` to the
-    /// end, and then the other words. Only the slab's thread may call this function.
+    /// end, and then the other words. Only the slab's thread is allowed to call this function.
     pub(crate) fn alloc_from(&self, start: usize) -> Option<usize> {
         loop {
             let word = self.next_word(start)?;
@@ -126,7 +127,7 @@ impl Bits<'_> {
         }
     }
 
-    /// Marks an object as live. Only the slab's thread may call this function.
+    /// Marks an object as live. Only the slab's thread is allowed to call this function.
     pub(crate) fn set_live(&self, index: usize) {
         let word = &self.live[index / 64];
         word.store(word.load(Relaxed) | bit(index), Relaxed);
@@ -143,13 +144,13 @@ impl Bits<'_> {
     }
 
     /// Marks an object as free. Returns false if the object was free already (sl-B2). Only the
-    /// slab's thread may call this function.
+    /// slab's thread is allowed to call this function.
     pub(crate) fn free(&self, index: usize) -> bool {
         free(&self.live[index / 64], &self.remote[index / 64], index)
     }
 
     /// Returns the number of live bits, including those beyond the last object. Only the slab's
-    /// thread may call this function.
+    /// thread is allowed to call this function.
     pub(crate) fn live(&self) -> usize {
         self.live.iter().map(|word| word.load(Relaxed).count_ones() as usize).sum()
     }
@@ -165,20 +166,20 @@ impl Bits<'_> {
         if remote.fetch_or(bit(index), SeqCst) & bit(index) != 0 {
             return Freed::DoubleFree;
         }
-        // From here on, another thread may reclaim the slab. The slab's descriptor remains valid.
+        // From here on, another thread can reclaim the slab. The slab's descriptor remains valid.
         fence_in_models();
         if self.owner.load(SeqCst) == NO_ONE { Freed::Orphan } else { Freed::Deferred }
     }
 
     /// Removes the owner of the slab. The caller must then call `drain_remote` (sl-B1). Only the
-    /// slab's thread may call this function.
+    /// slab's thread is allowed to call this function.
     pub(crate) fn orphan(&self) {
         self.owner.store(NO_ONE, SeqCst);
         fence_in_models();
     }
 
     /// Marks as free the objects that other threads freed, and calls `freed` for each of these
-    /// objects. Only the slab's thread may call this function.
+    /// objects. Only the slab's thread is allowed to call this function.
     pub(crate) fn drain_remote(&self, mut freed: impl FnMut(usize)) {
         for (nth, (live, remote)) in self.live.iter().zip(self.remote).enumerate() {
             let found = remote.load(SeqCst);

@@ -175,7 +175,7 @@ impl<T> Deref for CacheBox<T> {
 
     #[inline]
     fn deref(&self) -> &T {
-        // SAFETY: sl-T1; the returned reference borrows the box, so the object is live while the
+        // SAFETY: sl-T1. The returned reference borrows the box, so the object is live while the
         // reference exists.
         unsafe { self.object.as_ref() }
     }
@@ -184,7 +184,7 @@ impl<T> Deref for CacheBox<T> {
 impl<T> DerefMut for CacheBox<T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: sl-T1; the `&mut self` excludes every other borrow of the T.
+        // SAFETY: sl-T1. The `&mut self` excludes every other borrow of the T.
         unsafe { self.object.as_mut() }
     }
 }
@@ -197,7 +197,7 @@ impl<T: fmt::Debug> fmt::Debug for CacheBox<T> {
 
 impl<T> Drop for CacheBox<T> {
     fn drop(&mut self) {
-        // SAFETY: sl-T1, and this is the drop of the box: no code uses the object afterwards.
+        // SAFETY: sl-T1, and this is the drop of the box. No code uses the object afterwards.
         let freed = unsafe {
             if needs_drop::<T>() && !self.cache.is_constructed() {
                 self.object.drop_in_place();

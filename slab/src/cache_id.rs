@@ -6,10 +6,10 @@
 //!   made: detached --a thread's, listed, or the reserve's--> attached --unlinked--> detached
 //! ```
 //! A slab is created and reclaimed while no lock of the cache is held. After the slab is reclaimed,
-//! its extent may belong to another cache. sl-H2: a slab becomes attached to a cache, and detached
+//! its extent can belong to another cache. sl-H2: a slab becomes attached to a cache, and detached
 //! again, only under that cache's lock. So a thread that holds the lock reads no outdated tag. If
 //! the slab is attached to the cache, the whole slab belongs to the cache while the thread holds
-//! the lock. The slab of a live object is also attached: it was attached before the object was
+//! the lock. The slab of a live object is also attached. It was attached before the object was
 //! allocated, and remains attached until the object is freed. So a thread that has received the
 //! object can rely on the slab's cache without the lock.
 

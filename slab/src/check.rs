@@ -1,7 +1,7 @@
 //! Checks of a whole cache.
 //!
 //! # Safety
-//! If a slab may belong to another thread, the checks read only its addresses and bits.
+//! If a slab possibly belongs to another thread, the checks read only its addresses and bits.
 #![allow(unsafe_code)]
 
 use crate::bits::{NO_ONE, RESERVE};
@@ -13,14 +13,14 @@ use page::ExtentId;
 use std::ptr::NonNull;
 
 /// Returns the slabs that are attached to the cache. Attached slabs are not reclaimed while the
-/// lock is held (sl-H2). Slabs that are being created or reclaimed are left out; an exiting thread
-/// may still reclaim slabs.
+/// lock is held (sl-H2). Slabs that are being created or reclaimed are left out. An exiting thread
+/// possibly still reclaims slabs.
 fn slabs<'l>(locked: &'l Locked<'_>) -> impl Iterator<Item = ExtentId> + use<'l> {
     let depot = locked.depot;
     depot.space().live().filter(|&id| depot.is_attached(id))
 }
 
-/// Returns the objects that users have. No thread may be using the cache.
+/// Returns the objects that users have. No thread is allowed to use the cache at the same time.
 pub(crate) fn live(depot: &Depot) -> Vec<NonNull<u8>> {
     live_in(&depot.lock()).collect()
 }
@@ -33,7 +33,7 @@ pub(crate) fn live_count(depot: &Depot) -> usize {
 fn live_in<'l>(locked: &'l Locked<'_>) -> impl Iterator<Item = NonNull<u8>> + use<'l> {
     let depot = locked.depot;
     let live = slabs(locked).flat_map(|id| {
-        // SAFETY: the slab is attached and the lock is held, so no thread reclaims it; only its
+        // SAFETY: the slab is attached and the lock is held, so no thread reclaims it. Only its
         // bits and addresses are read.
         let (slab_ref, bits) = unsafe { (depot.detached(id), depot.detached(id).bits()) };
         let live = (0..depot.shape.objects).filter(move |&index| bits.is_out(index));
@@ -42,8 +42,8 @@ fn live_in<'l>(locked: &'l Locked<'_>) -> impl Iterator<Item = NonNull<u8>> + us
     live.filter(|object| !locked.quarantined.contains(&object.addr().get()))
 }
 
-/// Asserts the invariants sl-C1, sl-C2 and sl-C3 of the cache. No thread may be using the cache.
-/// Slabs that other threads own are only counted.
+/// Asserts the invariants sl-C1, sl-C2 and sl-C3 of the cache. No thread is allowed to use the
+/// cache at the same time. Slabs that other threads own are only counted.
 pub(crate) fn check(depot: &Depot) {
     let locked = depot.lock();
     locked.lists.check(depot.space());

@@ -157,8 +157,8 @@ impl Depot {
         let owner = self.slab(id).owner();
         assert!(owner == own.number() && self.is_attached(id), "sl-K3: {id:?} is of {owner}");
         // SAFETY: only the thread itself has the records of its slabs (sl-M1), so the calling
-        // thread is this thread. The calling thread owns the slab, so it may access the slab
-        // (sl-K3).
+        // thread is this thread. The calling thread owns the slab, so it is allowed to access the
+        // slab (sl-K3).
         unsafe { self.detached(id) }
     }
 
@@ -232,7 +232,7 @@ impl Locked<'_> {
         let is_shared = matches!(owner, NO_ONE | RESERVE) && depot.is_attached(id);
         assert!(is_shared, "sl-K3: {id:?} is of {owner}");
         // SAFETY: the slab belongs to the cache (sl-H2) and no thread owns it, so the holder of the
-        // lock may access it (sl-K3).
+        // lock is allowed to access it (sl-K3).
         unsafe { depot.detached(id) }
     }
 

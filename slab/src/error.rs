@@ -25,8 +25,8 @@ pub enum Error {
     /// No layout has the requested name.
     #[error("no such layout; there are native, stack, stack-u32 and linked-bufctl")]
     UnknownLayout,
-    /// The tunables are out of range. A thread may keep at most 2^20 free objects. `batchcount` is
-    /// at least 1 and at most `limit`.
+    /// The tunables are out of range. A thread is allowed to keep at most 2^20 free objects.
+    /// `batchcount` is at least 1 and at most `limit`.
     #[error(
         "limit {limit} with batchcount {batchcount}: 1 <= batchcount <= limit <= 2^20 is possible, \
          or 0 and 0"

@@ -2,8 +2,8 @@
 //!
 //! # Safety
 //! - sl-A1: only one thread can reach a slab that is not attached (sl-H2 in `cache_id`). The thread
-//!   with the slab's [`NewSlab`] or [`Chain`] may write to all memory of the slab, because no
-//!   object of the slab is live (sl-K1).
+//!   with the slab's [`NewSlab`] or [`Chain`] is allowed to write to all memory of the slab,
+//!   because no object of the slab is live (sl-K1).
 #![allow(unsafe_code)]
 
 use crate::Error;
@@ -137,7 +137,7 @@ unsafe fn lay_out(depot: &Depot, id: ExtentId, block: NonNull<u8>) {
     let pad = depot.red_zones.as_ref().map_or(0, RedZones::pad);
     // Stores `list` first, so that a child forked during the layout finds the slab in no list.
     slab.list.store(List::Unlisted as u8, Relaxed);
-    // A constructor may fork. This thread then continues to create the slab in the child.
+    // A constructor is allowed to fork. This thread then continues to create the slab in the child.
     // SAFETY: the caller guarantees, here and below, that no other code can reach the slab.
     let slab_ref = unsafe {
         slab.set_owner(thread::mark());
@@ -202,7 +202,8 @@ pub(crate) fn retire(chain: Chain<'_>) {
 /// # Safety
 /// The caller has or had the slabs' chain. If memory is stable, earlier guards have been dropped.
 unsafe fn reclaim(depot: &Depot, mut slabs: ListHead) {
-    // A destructor may fork. The child then leaves slabs with this mark to the calling thread.
+    // A destructor is allowed to fork. The child then leaves slabs with this mark to the calling
+    // thread.
     let mine = thread::mark();
     for id in slabs.iter(links(depot.space())) {
         // SAFETY: only the caller can reach the slabs (sl-A1).

@@ -104,7 +104,7 @@ impl<'s> Index<'s> {
             return Index { counts, first: start, width, objects, is_linked: false };
         }
         // SAFETY: `start` is a multiple of 8 in a slab or block, followed by the bytes of a header.
-        // Any bytes are valid integers, and these bytes are initialised: they are zeros, counts, or
+        // Any bytes are valid integers, and these bytes are initialised. They are zeros, counts, or
         // contents of earlier objects.
         let counts = unsafe { &*start.cast::<Counts>() };
         Index { counts, first: start.wrapping_add(HEADER), width, objects, is_linked: true }

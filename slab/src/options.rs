@@ -10,12 +10,12 @@ pub enum Debug {
     /// Detects only frees of foreign addresses and double frees. These checks cost little.
     #[default]
     Off,
-    /// Also detects writes outside an object and writes to a free object. In this mode threads own
-    /// no slabs.
+    /// The cache also detects writes outside an object and writes to a free object. In this mode
+    /// threads own no slabs.
     On,
 }
 
-/// When the memory of free objects may be reused for other purposes.
+/// When the memory of free objects can be reused for other purposes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Memory {
     /// At any time.
@@ -38,8 +38,8 @@ pub struct Tunables {
 
 impl Tunables {
     /// Returns tunables for slabs of `objects` objects of `stride` bytes. The limit is the number
-    /// of objects in 1 MiB, between 16 and 4096. A limit below the objects of two slabs is raised
-    /// to this number.
+    /// of objects in 1 MiB, but at least 16 and at most 4096. A limit below the objects of two
+    /// slabs is raised to this number.
     pub(crate) fn suiting(stride: usize, objects: usize) -> Self {
         let limit = ((1 << 20) / stride).clamp(16, 4096).max(2 * objects) as u32;
         Tunables { limit, batchcount: limit / 2 }
@@ -53,7 +53,7 @@ impl Tunables {
     }
 }
 
-/// The properties of a cache; the default suits most uses.
+/// The properties of a cache. The default suits most uses.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The name of the cache in `slabinfo`.
@@ -62,7 +62,7 @@ pub struct Options {
     pub layout: Layout,
     /// The kinds of misuse that are detected.
     pub debug: Debug,
-    /// When the memory of free objects may be reused for other purposes.
+    /// When the memory of free objects can be reused for other purposes.
     pub memory: Memory,
     /// The number of objects reserved for `alloc_reserved`, rounded up to whole slabs.
     pub reserve: usize,

@@ -126,7 +126,7 @@ pub(crate) fn refill(depot: &Depot, own: &ThreadSlabs) -> Result<(), Error> {
 /// Makes the thread the owner of a listed slab.
 pub(crate) fn own_listed(locked: &mut Locked<'_>, own: &ThreadSlabs, id: ExtentId) {
     locked.unlink(id);
-    // SAFETY: the slab was in a list, so it is attached and has no owner; the caller is the new
+    // SAFETY: the slab was in a list, so it is attached and has no owner. The caller is the new
     // owner.
     unsafe { locked.attach(id, own.number()) };
     note(locked, own, id);
@@ -180,7 +180,7 @@ pub(crate) fn trim(depot: &Depot, own: &ThreadSlabs) {
     grow::end(locked);
 }
 
-/// Gives up all slabs of a thread that may no longer exist.
+/// Gives up all slabs of a thread that possibly no longer exists.
 pub(crate) fn disown_all(locked: &mut Locked<'_>, own: &ThreadSlabs) {
     while let Some(id) = own.slabs().first() {
         disown(locked, own, id);

@@ -1,6 +1,6 @@
 //! Tuning parameters: the shape of slabs, and the number of slabs that are kept.
 
-/// The length in bytes of a processor's cache line, to which objects may be aligned.
+/// The length in bytes of a processor's cache line, to which a cache can align its objects.
 pub(crate) const LINE: usize = 64;
 /// The maximum number of pages of a slab. Each slab has a bit for each of its pages.
 pub(crate) const PAGES_MAX: usize = 16;
@@ -13,7 +13,7 @@ pub(crate) const BLOCK_HEADER: usize = 16;
 /// A slab gets more pages while its overhead exceeds its size divided by this number.
 pub(crate) const OVERHEAD_SHARE_MAX: usize = 128;
 
-/// A cache keeps empty slabs with room for this multiple of a thread's limit of free objects. It
+/// A cache keeps empty slabs with space for this multiple of a thread's limit of free objects. It
 /// reclaims these slabs only in `shrink`.
 pub(crate) const EMPTY_PER_THREAD_LIMIT: usize = 4;
 /// A cache keeps up to 1/EMPTY_SHARE of its slabs empty. It reclaims these slabs only in `shrink`.

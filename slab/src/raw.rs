@@ -1,8 +1,8 @@
 //! The untyped cache.
 //!
 //! # Safety
-//! An allocated object has no other user. The object was free, and only the thread that may access
-//! its slab marks the object as live (sl-K3).
+//! An allocated object has no other user. The object was free, and only the thread that is allowed
+//! to access its slab marks the object as live (sl-K3).
 #![allow(unsafe_code)]
 
 use crate::depot::Depot;
@@ -77,7 +77,7 @@ impl RawCache {
     /// After that, the second free frees the object of the new user.
     ///
     /// # Safety
-    /// No code uses the object again. If the object may already be free, no other thread frees
+    /// No code uses the object again. If the object is possibly free already, no other thread frees
     /// objects of the cache or shrinks the cache during the call. (The other thread could reclaim
     /// the slab.)
     #[doc(alias = "kmem_cache_free")]
@@ -187,8 +187,8 @@ impl RawCache {
         SlabInfo::of(&self.depot)
     }
 
-    /// Asserts the invariants of the cache. No thread may be using the cache. Slabs that other
-    /// threads own are only counted.
+    /// Asserts the invariants of the cache. No thread is allowed to use the cache at the same time.
+    /// Slabs that other threads own are only counted.
     pub fn check(&self) {
         check::check(&self.depot);
     }
@@ -196,8 +196,8 @@ impl RawCache {
 
 impl Drop for RawCache {
     fn drop(&mut self) {
-        // SAFETY: `&mut self` excludes users of the cache. Only threads that reclaim slabs may also
-        // hold the depot.
+        // SAFETY: `&mut self` excludes users of the cache. Only threads that reclaim slabs are
+        // allowed to hold the depot too.
         unsafe { life::close(&self.depot) }
     }
 }

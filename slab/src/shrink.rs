@@ -71,7 +71,7 @@ fn unlist_partial(depot: &Depot) -> Option<ExtentId> {
 }
 
 fn release_idle_pages_of(depot: &Depot, id: ExtentId) {
-    // SAFETY: the slab is only read. Concurrent frees may make more pages idle, but no allocation
+    // SAFETY: the slab is only read. Concurrent frees can make more pages idle, but no allocation
     // makes an idle page used (sl-H1).
     let idle = unsafe { depot.detached(id) }.idle_pages();
     let slab = depot.slab(id);

@@ -8,17 +8,17 @@
 //!   | 32  index: address (block, or slab)       |
 //!   | 40  list  42  released  44  owner         |  pages given back; the thread that works in it
 //! ```
-//! With the layout `linked-bufctl`, the two counts are in a header before the index. Any thread may
-//! access the bits and the owner. The other fields are accessed only by the slab's thread or, if no
-//! thread owns the slab, by the holder of the cache's lock.
+//! With the layout `linked-bufctl`, the two counts are in a header before the index. Any thread is
+//! allowed to access the bits and the owner. The other fields are accessed only by the slab's
+//! thread or, if no thread owns the slab, by the holder of the cache's lock.
 //!
 //! # Safety
 //! - sl-D1: `begin` sets `live`, `first` and `index` before any other thread can find the slab.
 //!   These three pointers refer to memory of the lengths in the slab's shape. The memory exists
 //!   until the slab is destroyed. Only the slab's thread uses `index`, or the holder of the cache's
 //!   lock if no thread owns the slab.
-//! - sl-D2: a descriptor of zero bytes is valid, because it consists of integers and pointers that
-//!   may be null.
+//! - sl-D2: a descriptor of zero bytes is valid, because it consists of integers and of pointers
+//!   for which null is valid.
 #![allow(unsafe_code)]
 
 use crate::bits::{Bits, NO_ONE, Owner, Word};
@@ -128,8 +128,8 @@ impl Slab {
     /// Sets the owner of the slab.
     ///
     /// # Safety
-    /// The caller may access the slab (sl-K3). After the call, the caller accesses the slab only if
-    /// the new owner permits the access.
+    /// The caller is allowed to access the slab (sl-K3). After the call, the caller accesses the
+    /// slab only if the new owner permits the access.
     pub(crate) unsafe fn set_owner(&self, owner: u32) {
         self.owner.store(owner, Relaxed);
     }
@@ -138,8 +138,8 @@ impl Slab {
     ///
     /// # Safety
     /// `words` is the number in the slab's shape. The slab is not destroyed while the bits are
-    /// used. Only a caller that may access the slab (sl-K3) changes live bits, to allocate or free
-    /// the objects.
+    /// used. Only a caller that is allowed to access the slab (sl-K3) changes live bits, to
+    /// allocate or free the objects.
     #[inline]
     pub(crate) unsafe fn bits(&self, words: usize) -> Bits<'_> {
         let live = self.live.load(Relaxed);

@@ -16,8 +16,8 @@ use crate::sync::Relaxed;
 use page::page_size;
 use std::ptr::NonNull;
 
-/// A slab that the calling thread may access. There are three cases: the thread owns the slab; no
-/// thread owns the slab and the cache's lock is held; no other thread can reach the slab.
+/// A slab that the calling thread is allowed to access. There are three cases: the thread owns the
+/// slab; no thread owns the slab and the cache's lock is held; no other thread can reach the slab.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SlabRef<'s> {
     pub(crate) slab: &'s Slab,
@@ -31,13 +31,13 @@ impl<'s> SlabRef<'s> {
     ///
     /// # Safety
     /// `begin` was called for the slab with this shape. While the result exists, the calling thread
-    /// may access the slab, as described above.
+    /// is allowed to access the slab, as described above.
     #[inline]
     pub(crate) unsafe fn new(slab: &'s Slab, shape: &'s Shape) -> Self {
         let Shape { layout, objects, width, .. } = *shape;
         let index = (layout != Layout::Native).then(|| {
             // SAFETY: the shape determines the arguments. The caller guarantees that the slab has
-            // this shape, and that the thread may access it.
+            // this shape, and that the thread is allowed to access it.
             unsafe { Index::new(slab, objects, width, layout == Layout::LinkedBufctl) }
         });
         SlabRef { slab, shape, index }
@@ -79,8 +79,8 @@ impl<'s> SlabRef<'s> {
 
     fn own_bits(self) -> Bits<'s> {
         // SAFETY: the caller of `new` guaranteed that the slab has this shape, and that the holder
-        // of this `SlabRef` may access the slab's memory. Only a caller that allocates or frees
-        // objects changes live bits.
+        // of this `SlabRef` is allowed to access the slab's memory. Only a caller that allocates or
+        // frees objects changes live bits.
         unsafe { self.slab.bits(self.shape.bits_words) }
     }
 

@@ -11,11 +11,13 @@
 //!
 //! # Safety
 //! - sl-M1: only the thread itself records and uses its slabs. A [`Number`] can't leave its thread,
-//!   and a number passes to another thread only under a lock. Other threads may read `kept`. Other
-//!   threads may also set `limit` to 0, which requests that the thread gives up all free objects.
+//!   and a number passes to another thread only under a lock. Other threads are allowed to read
+//!   `kept`. Other threads are also allowed to set `limit` to 0, which requests that the thread
+//!   gives up all free objects.
 //! - sl-M2: the word and the hints refer only to slabs that the thread owns. A slab is recorded
 //!   after the thread becomes its owner, and its record is removed before the thread gives up the
-//!   slab. So the words of the bits remain valid, and the thread may change the live bits (sl-K3).
+//!   slab. So the words of the bits remain valid, and the thread is allowed to change the live bits
+//!   (sl-K3).
 #![allow(unsafe_code)]
 
 use crate::bits::{self, Bits, Word};
@@ -311,7 +313,7 @@ impl AllThreadSlabs {
     }
 
     /// Returns the thread's slabs, and creates the record if necessary. Returns `None` if the
-    /// thread may not own slabs, or if no memory is available.
+    /// thread is not allowed to own slabs, or if no memory is available.
     pub(crate) fn make(&self, number: Number, shape: &Shape) -> Option<&ThreadSlabs> {
         if let Some(made) = self.of(number) {
             return Some(made);

@@ -63,7 +63,7 @@ fn end_in_child(work: impl FnOnce()) {
         child => {
             assert!(child > 0, "a fork was met");
             let mut status = 0;
-            // SAFETY: `status` is a local variable that the kernel may write.
+            // SAFETY: `status` is a local variable that the kernel can write.
             assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
             assert_eq!(status, 0, "the child failed");
         }
@@ -119,9 +119,8 @@ impl Drop for AtEnd {
     }
 }
 
-/// Tests an exiting thread without a number. Thread-local values are dropped in a fixed order:
-/// those that were created last are dropped first. So the work runs after the thread has lost its
-/// number.
+/// Tests an exiting thread without a number. Thread-local values are dropped in a fixed order,
+/// those that were created last first. So the work runs after the thread has lost its number.
 #[test]
 fn a_fork_amid_a_constructor_or_destructor_of_a_thread_without_a_number() {
     thread_local! {

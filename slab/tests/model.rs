@@ -173,7 +173,7 @@ fn memory_keeps_its_type_as_long_as_a_guard_is_pinned() {
     // objects.
     assert!(objects.iter().all(|object| unsafe { object.read() } == 7));
     drop(guard);
-    // Threads of other tests may still be in an epoch.
+    // Threads of other tests can still be in an epoch.
     until("what waits is freed", || {
         slab::pin().flush();
         cache.stat().waiting == 0

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use zmem::{Arena, StartThread, answer_fault};
 
 extern "C" fn on_fault(signal: i32, info: *mut libc::siginfo_t, context: *mut c_void) {
-    // SAFETY: the kernel passes the arguments to this handler; all signals but SIGSEGV are blocked.
+    // SAFETY: the kernel passes the arguments to this handler. All signals but SIGSEGV are blocked.
     if !unsafe { answer_fault(signal, info, context.cast()) } {
         // SAFETY: the call ends the process, because no arena contains the address.
         unsafe { libc::_exit(77) };
@@ -25,7 +25,7 @@ extern "C" fn on_fault(signal: i32, info: *mut libc::siginfo_t, context: *mut c_
 pub fn install() {
     static INSTALLED: Once = Once::new();
     INSTALLED.call_once(|| {
-        // SAFETY: zeros are a valid value of the structure; the handler has the required type.
+        // SAFETY: zeros are a valid value of the structure. The handler has the required type.
         unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
             action.sa_sigaction = on_fault as extern "C" fn(_, _, _) as usize;

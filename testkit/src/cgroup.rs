@@ -77,9 +77,9 @@ impl Group {
 }
 
 impl Group {
-    /// Removes the group, if it still exists. No process may belong to the group any more.
+    /// Removes the group, if it still exists. The group must have no process any more.
     pub fn remove(&self) {
-        // The last process may take a moment to leave the group.
+        // The last process can take a moment to leave the group.
         for _ in 0..1500 {
             if fs::remove_dir(&self.dir).is_ok() || !self.dir.exists() {
                 return;

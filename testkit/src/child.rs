@@ -59,7 +59,7 @@ impl Child {
             // SAFETY: the call writes only to `status`, a local variable.
             let ended = unsafe { libc::waitpid(self.0, &mut status, 0) };
             let error = std::io::Error::last_os_error();
-            // The timer signal of a fuzzer may interrupt the call.
+            // The timer signal of a fuzzer can interrupt the call.
             if ended >= 0 || error.kind() != std::io::ErrorKind::Interrupted {
                 assert_eq!(ended, self.0, "{error}");
                 return status;
@@ -82,8 +82,8 @@ fn write_error(text: &str) {
     let _written = unsafe { libc::write(2, text.as_ptr().cast(), text.len()) };
 }
 
-/// Prints a backtrace of a child that exceeds its time, and ends the child. This function may block
-/// on a lock that the child holds. A second signal then ends the child.
+/// Prints a backtrace of a child that exceeds its time, and ends the child. This function possibly
+/// blocks on a lock that the child holds. A second signal then ends the child.
 extern "C" fn tell_where(_: libc::c_int) {
     // SAFETY: the default action of the second signal ends the child. The signal must be unblocked,
     // because it is blocked in this handler.

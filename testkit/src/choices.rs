@@ -1,4 +1,5 @@
-//! The source of random choices. In tests it is a seed; in a fuzz target, the fuzzer's bytes.
+//! The source of random choices. In tests the source is a seed. In a fuzz target it is the fuzzer's
+//! bytes.
 
 use fastrand::Rng;
 use std::ops::RangeInclusive;
@@ -81,7 +82,8 @@ impl<'b> Choices<'b> {
         unreachable!("the weights are as many as their sum")
     }
 
-    /// Returns a number up to `most`: any number, or one of `edges`, or a neighbour of an edge.
+    /// Returns a number from 0 to `most`, both included: any number, or one of `edges`, or a
+    /// neighbour of an edge.
     pub fn beside(&mut self, edges: &[usize], most: usize) -> usize {
         if self.bool() {
             return self.within(0..=most);
@@ -90,7 +92,7 @@ impl<'b> Choices<'b> {
         (edge + self.below(3)).saturating_sub(1).min(most)
     }
 
-    /// Returns at most `most` bytes. A source of bytes may have fewer.
+    /// Returns at most `most` bytes. A source of bytes possibly has fewer.
     pub fn bytes(&mut self, most: usize) -> Vec<u8> {
         let len = self.within(0..=most);
         match self {

@@ -166,7 +166,7 @@ pub struct DeviceModel {
     setup: Setup,
     supply: Option<Arc<RefuseNth>>,
     store: Option<Arc<Faulty>>,
-    /// Whether memory may be refused for another reason than a limit.
+    /// Whether memory is possibly refused for another reason than a limit.
     is_refusing: bool,
     is_failing: bool,
     /// The number of bytes that the empty device uses.
@@ -244,9 +244,9 @@ impl DeviceModel {
     }
 
     /// Checks a range that held `old`, after a request to zero the range failed with `error`. The
-    /// device first frees whole slots. Then the device writes parts of other slots, in order. In a
-    /// block that the range covers only in part, a free of whole slots may fail. The error then
-    /// contains one of these slots, and no part is written.
+    /// device first frees whole slots. After that, the device writes parts of other slots, in
+    /// order. In a block that the range covers only in part, a free of whole slots can fail. The
+    /// error then contains one of these slots, and no part is written.
     fn expect_freed(&self, at: usize, old: &[u8], error: &Error) {
         let Error::OutOfMemory { slot: named, .. } = *error else { return };
         let (named, end) = (named as usize * SLOT_BYTES, at + old.len());
@@ -311,7 +311,7 @@ impl DeviceModel {
         };
         let (freed, after) = (freed as u64 * page, used());
         // When classes with few objects are closed, a zspage may be allocated for their objects,
-        // without a zspage being freed. Blocks that are stored again may allocate a zspage, and
+        // without a zspage being freed. Blocks that are stored again can allocate a zspage, and
         // free others that are not counted.
         let classes = self.device().classes();
         let in_use = classes.iter().filter(|class| class.obj_allocated > 0);

@@ -16,7 +16,7 @@ pub struct Faulty {
     pub errno: AtomicU64,
     operations: AtomicU64,
     gate: Mutex<Gate>,
-    /// Signalled when an operation blocks, or when blocked operations may continue.
+    /// Signalled when an operation blocks, or when blocked operations are allowed to continue.
     changed: Condvar,
     /// The number of the operation that fails, counted from 1; 0 means no operation.
     nth: AtomicU64,

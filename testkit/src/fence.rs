@@ -1,7 +1,7 @@
 //! Memory directly before an inaccessible page. An access beyond the end kills the test.
 //!
 //! # Safety
-//! A [`Fence`] owns the mapping that it created; its slice lies between the two inaccessible pages.
+//! A [`Fence`] owns the mapping that it created. Its slice lies between the two inaccessible pages.
 #![allow(unsafe_code)]
 
 use std::cell::RefCell;

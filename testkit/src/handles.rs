@@ -1,4 +1,4 @@
-//! A pool under load. The handles are in bins, which any thread may fill, read, write and empty.
+//! A pool under load. The handles are in bins, which any thread can fill, read, write and empty.
 
 use crate::contents::stamped;
 use crate::load::{Sizes, Subject};
@@ -56,7 +56,7 @@ impl Handles {
         assert!(*read == object.bytes, "{:?} changed while it was read", object.handle);
     }
 
-    /// Frees all objects. No page and no zspage may remain.
+    /// Frees all objects. All pages and zspages must be freed.
     pub fn free_all(&self) {
         (0..self.bins.len()).for_each(|nth| self.free(&mut self.bin(nth)));
         self.pool.trim();

@@ -81,7 +81,7 @@ pub use choices::Choices;
 pub use model::{Model, Run, fuzz, replay, run, run_any};
 pub use seed::{is_long, load_time, random_seed, scaled, seed, seed_of, setting};
 
-/// Returns how many mappings a process may have.
+/// Returns the maximum number of mappings of a process.
 pub fn mappings_max() -> usize {
     let text = std::fs::read_to_string("/proc/sys/vm/max_map_count").unwrap();
     text.trim().parse().unwrap()

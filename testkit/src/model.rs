@@ -17,7 +17,7 @@ pub trait Model: Sized {
     type Setup: Clone + Debug;
     /// An operation on the structure.
     type Event: Clone + Debug;
-    /// The statistics of a whole run that a test may check.
+    /// The statistics of a whole run, for tests to check.
     type Report;
 
     fn setup(choices: &mut Choices) -> Self::Setup;

@@ -80,7 +80,7 @@ pub struct PagerModel {
     block: usize,
     /// The lowest possible limit.
     needed: u64,
-    /// Whether a pager thread may exist.
+    /// Whether a pager thread possibly exists.
     has_worker: bool,
     /// The file that system calls read and write.
     file: File,
@@ -94,7 +94,7 @@ impl Drop for PagerModel {
         self.company = None;
         Mirror::forget();
         self.locks.clear();
-        // SAFETY: `new` leaked the subject from a box; the lines above end all uses of it.
+        // SAFETY: `new` leaked the subject from a box. The lines above end all uses of it.
         drop(unsafe { Box::from_raw(std::ptr::from_ref(self.subject).cast_mut()) });
     }
 }
@@ -236,7 +236,7 @@ impl PagerModel {
         let locked = is_locked.then(|| self.region().lock(range.clone()));
         let (file, start) = (self.file.as_raw_fd(), self.mirror().pointer(range.start));
         self.mirror().change(range.start, || {
-            // SAFETY: the range is in the region; during `change` other threads accept any byte.
+            // SAFETY: the range is in the region. During `change` other threads accept any byte.
             let loaded = unsafe { libc::pread(file, start.cast(), range.len(), 0) };
             let len = self.copied(loaded, &range, is_locked);
             &bytes[..len]
@@ -247,7 +247,7 @@ impl PagerModel {
 
     fn interrupt(&self, at: usize) {
         self.mirror().set_next(at);
-        // SAFETY: `handle` installed the signal's handler, which may run at any point.
+        // SAFETY: `handle` installed the signal's handler, which can safely run at any point.
         assert_eq!(unsafe { libc::raise(mirror::SIGNAL) }, 0);
     }
 
@@ -290,7 +290,7 @@ impl PagerModel {
     }
 
     /// Does the same as `in_child` in a child that is created without fork handlers. Does nothing
-    /// if another thread may be executing the pager or the allocator.
+    /// if another thread is possibly executing the pager or the allocator.
     fn unnoticed(&mut self, at: usize, bytes: &[u8]) {
         let is_quiet = self.company.as_ref().is_none_or(|company| company.work == Parked);
         if is_quiet && !self.has_worker && self.setup.is_signal() {

@@ -76,7 +76,7 @@ impl Place {
         program
     }
 
-    /// Creates a file that any user may append to.
+    /// Creates a file that every user is allowed to append to.
     pub fn empty_file(&self, name: &str) -> PathBuf {
         let path = self.path().join(name);
         fs::write(&path, "").unwrap();

@@ -102,7 +102,7 @@ pub fn give_up(more: &[i64]) {
             assert_eq!(libc::setgroups(0, ptr::null()), 0);
             assert_eq!(libc::setgid(NOBODY), 0);
             assert_eq!(libc::setuid(NOBODY), 0);
-            // Lets the process read its own memory, as a newly started program may.
+            // Lets the process read its own memory, as a newly started program is allowed to.
             assert_eq!(libc::prctl(libc::PR_SET_DUMPABLE, 1, 0, 0, 0), 0);
         }
         let mut filter = filter(more);

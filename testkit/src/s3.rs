@@ -1,7 +1,7 @@
 //! The class tables of the kernel's zsmalloc document, and of a later kernel.
 
 /// For each chain length: two numbers of classes, and the watermark. The document's rule (used
-/// percent) gives the first number; the rule of kernel 7.3 (least waste) gives the second number.
+/// percent) gives the first number. The rule of kernel 7.3 (least waste) gives the second number.
 /// The watermark is equal with both rules.
 pub const COUNTS: [(usize, usize, usize, usize); 13] = [
     (4, 69, 69, 3264),

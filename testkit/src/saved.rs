@@ -184,7 +184,7 @@ impl SavedModel {
         }
     }
 
-    /// Draws a value that may be a special case for the reader of the number.
+    /// Draws a value that is likely to be a special case for the code that reads the number.
     fn draw_value(&self, choices: &mut Choices, (at, bytes): (usize, usize)) -> u64 {
         let mut old = [0; 8];
         if let Some(field) = self.file.get(at..at + bytes) {
@@ -219,7 +219,7 @@ impl SavedModel {
                 let mut found = vec![0xee; self.saved.bytes.len()];
                 let read = device.read(0, &mut found);
                 assert!(restored.slots <= (found.len() / SLOT_BYTES) as u64);
-                // Forged data may not decompress. A read then must return an error.
+                // Forged data possibly do not decompress. A read then must return an error.
                 if !self.setup.is_forged {
                     read.expect("what is restored can be read");
                     assert!(self.setup.is_salvaged || restored.lost.is_empty());

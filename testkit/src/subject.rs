@@ -17,7 +17,7 @@ pub struct Subject {
     stamps: BTreeMap<usize, (NonNull<u8>, u8)>,
 }
 
-// SAFETY: the objects and the cache may be used by any thread.
+// SAFETY: any thread is allowed to use the objects and the cache.
 unsafe impl Send for Subject {}
 
 impl Subject {

@@ -16,8 +16,8 @@ pub fn until(what: &str, is_so: impl FnMut() -> bool) {
     until_with(Duration::from_millis(5), what, is_so);
 }
 
-/// Does the same as [`until`], with the pause `pause` between two attempts. `is_so` may also do
-/// work.
+/// Does the same as [`until`], with the pause `pause` between two attempts. `is_so` is allowed to
+/// do work, too.
 pub fn until_with(pause: Duration, what: &str, mut is_so: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !is_so() {
@@ -36,8 +36,8 @@ pub fn within<R>(most: Duration, work: impl FnOnce() -> R) -> R {
 }
 
 /// Repeats `work` for at least `time`, and until `has_come` returns true. On a busy machine,
-/// `has_come` may return true only later. Returns the last result of `has_come`, which is false
-/// only if [`patience`] ended first.
+/// `has_come` possibly returns true only later. Returns the last result of `has_come`, which is
+/// false only if [`patience`] ended first.
 pub fn load(time: Duration, mut has_come: impl FnMut() -> bool, mut work: impl FnMut()) -> bool {
     let begun = Instant::now();
     while begun.elapsed() < time || (!has_come() && begun.elapsed() < patience()) {

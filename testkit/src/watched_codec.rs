@@ -1,4 +1,4 @@
-//! A wrapper of a codec that calls a test's function before each call. The function may make the
+//! A wrapper of a codec that calls a test's function before each call. The function can make the
 //! call fail.
 
 use std::ops::RangeInclusive;

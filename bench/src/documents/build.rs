@@ -31,7 +31,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// The reason why a compilation may take longer with larger blocks.
+/// The reason why a compilation can take longer with larger blocks.
 const REASON: &str = "A block comes and goes whole, and a compiler touches its memory here and \
                       there. So the tighter the limit, the more goes out with larger \
                       blocks (the last column), which takes more time in the end than a byte \

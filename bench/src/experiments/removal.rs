@@ -1,7 +1,7 @@
 //! A source tree is stored on a uzram device and on the kernel's zram. Then the directories of the
 //! tree are discarded one after the other, as in the patch of 2014. A figure is the memory beyond
 //! the compressed bytes of the remaining pages. A second part discards random pages. In contrast to
-//! the documents' experiment `untar`, no file system is used: each page is discarded by a call.
+//! the documents' experiment `untar`, no file system is used. Each page is discarded by a call.
 
 use std::time::Instant;
 
@@ -27,7 +27,7 @@ const OVERHEAD_MAX: f64 = 2.5;
 const ALL_MAX: f64 = 4.5;
 const ALL_MAX_SMALL: f64 = 6.0;
 const SMALL: u64 = 20 * MIB;
-/// The maximum number of bytes that compaction may move for each byte that it frees.
+/// The maximum number of bytes that compaction is allowed to move for each byte that it frees.
 const MOVED_MAX: f64 = 1.0;
 /// The percentage of pages that are discarded at random.
 const RANDOM_PERCENT: u32 = 97;

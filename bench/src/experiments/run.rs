@@ -31,7 +31,7 @@ pub use programs::run as programs;
 const HEAP: u64 = 360 * 1_000_000;
 /// The memory of CPython without a heap, in bytes.
 const BESIDE: u64 = 8 * 1_000_000;
-/// The default number of turns of each side.
+/// The default number of runs (turns) of each compared system (side).
 const TURNS: u64 = 3;
 
 /// The settings that determine the sizes of a run's jobs.
@@ -58,7 +58,7 @@ impl Scale {
     }
 }
 
-/// Returns the names of the programs that a request may contain, each once.
+/// Returns the names of the programs that a request can contain, each once.
 pub fn names() -> BTreeSet<&'static str> {
     jobs::names().chain(programs::names()).chain([start::START]).collect()
 }

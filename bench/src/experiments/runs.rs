@@ -1,6 +1,6 @@
 //! Pages of noise and runs, which uzram's lz4 codec decompresses. For comparison, the lz4 library
-//! compresses and decompresses the same pages. No kind of page may take much longer than another
-//! kind.
+//! compresses and decompresses the same pages. The experiment fails if one kind of page takes much
+//! longer than another kind.
 
 mod library;
 

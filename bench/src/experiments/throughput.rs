@@ -1,5 +1,5 @@
 //! The throughput of a uzram device with lz4, relative to the raw codec and to the kernel's device.
-//! The uzram device is in this process; the kernel's device is used with direct I/O. All take
+//! The uzram device is in this process. The kernel's device is used with direct I/O. All take
 //! turns.
 
 mod bed;

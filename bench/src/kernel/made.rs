@@ -83,7 +83,7 @@ fn hot_add() -> Result<u32, Refused> {
     })
 }
 
-// Retries a failed write. Another process such as udev may hold the device open for a moment. A
+// Retries a failed write. Another process such as udev can hold the device open for a moment. A
 // file system that was unmounted while in use also holds the device until its work is complete.
 fn write_patiently(path: &Path, text: &str) -> Result<(), Error> {
     let mut waits = 0;

@@ -11,7 +11,7 @@ pub struct MmStat {
     pub compr_data_size: u64,
     /// The bytes of the pool's pages.
     pub mem_used_total: u64,
-    /// The maximum number of bytes that the pool may use; 0 means no limit.
+    /// The maximum number of bytes that the pool can use; 0 means no limit.
     pub mem_limit: u64,
     /// The maximum number of bytes that the pool has used so far.
     pub mem_used_max: u64,
@@ -26,7 +26,7 @@ pub struct MmStat {
 }
 
 impl MmStat {
-    /// Parses the file's text. Kernels may add columns after the nine.
+    /// Parses the file's text. Kernels can add columns after the nine.
     pub fn parse(text: &str) -> Result<MmStat, Error> {
         let columns: Option<Vec<u64>> =
             text.split_whitespace().map(|column| column.parse().ok()).collect();

@@ -21,7 +21,7 @@ pub struct PagedMemory {
     len: usize,
 }
 
-// SAFETY: this value owns the mapping exclusively, so any thread may use and unmap it.
+// SAFETY: this value owns the mapping exclusively, so any thread can use and unmap it.
 unsafe impl Send for PagedMemory {}
 // SAFETY: through shared references, the memory is only read or paged out, which keeps its
 // contents.

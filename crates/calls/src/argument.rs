@@ -11,7 +11,7 @@ pub enum Access {
     Write,
     /// The kernel reads the range, writes it, or both.
     Both,
-    /// The access is not known. One byte is reported, but the kernel may also touch bytes after
+    /// The access is not known. One byte is reported, but the kernel can also touch bytes after
     /// this byte.
     Unknown,
 }
@@ -81,7 +81,7 @@ pub enum Pointee {
     Filter,
     /// An `iovec` of `ptrace`, and its buffer. The kernel updates the `iovec`.
     Regset(Access),
-    /// A structure of this length, in which each word may be an address.
+    /// A structure of this length, in which each machine word is possibly an address.
     Words(Access, Length),
 }
 

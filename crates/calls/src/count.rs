@@ -43,7 +43,8 @@ pub enum Length {
         /// The number of additional bytes.
         more: usize,
     },
-    /// A bit mask, rounded up to whole words. An argument holds the number of bits plus `less`.
+    /// A bit mask, rounded up to whole machine words. An argument holds the number of bits plus
+    /// `less`.
     Bits {
         /// The argument that holds the number of bits plus `less`.
         count: Count,

@@ -120,8 +120,8 @@ pub(crate) fn argument(request: usize) -> Argument {
     }
 }
 
-/// Returns the kind of the address of a structure of `bytes` bytes. Each word of the structure may
-/// be an address.
+/// Returns the kind of the address of a structure of `bytes` bytes. Each machine word of the
+/// structure is possibly an address.
 fn structure(access: Access, bytes: usize) -> Argument {
     Pointee(Words(access, Length::Bytes(bytes)))
 }

@@ -6,7 +6,7 @@ pub trait Memory {
     /// leaves `into` unspecified.
     fn read(&self, address: usize, into: &mut [u8]) -> bool;
 
-    /// Returns the word at `address`, which need not be aligned.
+    /// Returns the machine word at `address`, which need not be aligned.
     fn read_usize(&self, address: usize) -> Option<usize> {
         let mut bytes = [0; size_of::<usize>()];
         self.read(address, &mut bytes).then(|| usize::from_ne_bytes(bytes))

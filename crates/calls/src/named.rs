@@ -89,7 +89,7 @@ const fn has_cases(when: When) -> bool {
     matches!(when, When::By { .. })
 }
 
-/// A signal may end the call. If the call is issued again, the call may wait longer in total.
+/// A signal can end the call. If the call is issued again, the call can wait longer in total.
 pub(crate) const ENDED: Wait =
     Wait { is_interrupted: When::Always, repeats: When::Never, restarts: When::Never };
 /// Like [`ENDED`], but after a handler with SA_RESTART the kernel restarts the call.

@@ -14,8 +14,8 @@ pub enum Special {
     Process,
     /// The call changes or uses signal masks, signal actions or signal stacks.
     Signals,
-    /// The call installs a filter of system calls. The filter may refuse system calls that the
-    /// pager issues.
+    /// The call installs a filter of system calls. The filter possibly refuses system calls that
+    /// the pager issues.
     Filter,
     /// A pager must not issue this call. The call disables a facility that the pager needs, or
     /// makes the kernel touch memory to which no call refers.
@@ -30,10 +30,10 @@ pub enum Special {
     },
 }
 
-/// The effect of a signal on a call that may block for a long time.
+/// The effect of a signal on a call that can block for a long time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wait {
-    /// Whether a signal may end the call with EINTR before the call has had an effect. A call that
+    /// Whether a signal can end the call with EINTR before the call has had an effect. A call that
     /// was ended this way can be issued again. If the call has a relative timeout and the kernel
     /// does not write the remaining time (as in `poll`), the new call waits for the full timeout.
     pub is_interrupted: When,
@@ -100,18 +100,18 @@ pub struct SyscallSpec {
     pub number: usize,
     /// The kinds of the arguments.
     pub arguments: [Argument; 6],
-    /// Whether the kernel may touch the call's memory after the call returns. The table does not
-    /// describe the event that ends this access.
+    /// Whether the kernel possibly touches the call's memory after the call returns. The table does
+    /// not describe the event that ends this access.
     pub kept_after_return: When,
     /// The effects of the call other than its memory accesses.
     pub special: Special,
-    /// The effect of a signal on the call. The value exists only for a call that may block for a
+    /// The effect of a signal on the call. The value exists only for a call that can block for a
     /// long time and that accesses only memory described by the row. A call does not qualify if it
     /// uses memory that the kernel knows from earlier calls (`ioctl` on a virtual machine) or
     /// memory that the call addresses by an offset.
     pub wait: Option<Wait>,
     /// Whether the call returns without waiting for an event that a signal could interrupt. A
-    /// missing mark is harmless: the call only takes more time.
+    /// missing mark is harmless. The call then only takes more time.
     pub is_brief: bool,
     /// The arguments that hold a signal mask, or `None` if the call has no signal mask.
     pub signal_mask: Option<SignalMask>,

@@ -14,12 +14,12 @@ mod requests;
 
 /// Reports each memory range that the kernel would touch if the system call were issued now.
 ///
-/// `found` receives a range before `memory` reads any byte of the range, because `found` may have
-/// to fill the range first. Ranges may overlap and repeat. No range is empty, and no range ends
+/// `found` receives a range before `memory` reads any byte of the range, because `found` possibly
+/// has to fill the range first. Ranges can overlap and repeat. No range is empty, and no range ends
 /// above [`ADDRESS_END`](crate::ADDRESS_END). At most [`RANGES_MAX`] ranges are reported.
 ///
 /// If the kernel refuses an argument, such as a count above its limit or an invalid address, the
-/// walk cuts or ignores that argument. Other threads may change the memory during the walk. The
+/// walk cuts or ignores that argument. Other threads can change the memory during the walk. The
 /// reported ranges correspond to the contents that the walk has read.
 pub fn ranges(
     number: usize,

@@ -8,7 +8,7 @@
  *   uzram_region   memory that compresses its cold parts, and decompresses them at a touch
  *
  * Results. A function that returns int returns 0 or a negative errno. After a failure,
- * uzram_error_message() describes what happened, why, and what to do about it. Any function may
+ * uzram_error_message() describes what happened, why, and what to do about it. Any function can
  * return these values:
  *   -EINVAL   a pointer that must not be NULL is NULL, or a length or a value is invalid
  *   -ENOSPC   a limit that was set is reached; no stored data are lost
@@ -25,9 +25,9 @@
  *
  * Sizes, offsets and limits are in bytes; a limit of 0 means no limit.
  *
- * Threads. Any function may be called from any thread at any time, except *_destroy, which must
+ * Threads. Any function can be called from any thread at any time, except *_destroy, which must
  * follow all other calls for the object. Memory passed to a call must not change during the call;
- * it may lie in a region. A cancelled thread (pthread_cancel) finishes its call or its touch of a
+ * it can lie in a region. A cancelled thread (pthread_cancel) finishes its call or its touch of a
  * region before it exits.
  *
  * Fork. After a fork, parent and child each have a copy of every object, unless an option changes
@@ -37,7 +37,7 @@
  *
  * Memory. If the system refuses memory for the data that the library manages, the call fails with
  * -ENOMEM. If malloc returns NULL for the few bytes of an object or a message, the program is
- * aborted. A call may use 128 KiB of its thread's stack.
+ * aborted. A call can use 128 KiB of its thread's stack.
  */
 #ifndef UZRAM_H
 #define UZRAM_H
@@ -48,7 +48,7 @@
 extern "C" {
 #endif
 
-/* The version of this header. Before 1.0, each minor version may change the interface. */
+/* The version of this header. Before 1.0, each minor version can change the interface. */
 #define UZRAM_VERSION_MAJOR 0
 #define UZRAM_VERSION_MINOR 1
 #define UZRAM_VERSION_PATCH 0
@@ -91,7 +91,8 @@ struct uzram_device_options {
     uint64_t backing_bytes;       /* the size of a new file; 0: the file exists, and its contents
                                      are overwritten. The caller removes the file. */
     int32_t level;                /* the algorithm's level; 0 means the default */
-    uint32_t block;               /* bytes of a compressed unit: 4096 (also if 0) to 65536 */
+    uint32_t block;               /* bytes of the unit that is compressed: 4096 to 65536;
+                                     0 means 4096 */
     uint32_t streams;             /* threads that compress in parallel; 0: all processors */
     uint32_t flags;               /* UZRAM_DEVICE_... */
 };
@@ -191,7 +192,7 @@ struct uzram_recompressed {
 
 /*
  * Compresses slots and blocks again, by one of the algorithms in `recompression` of the options.
- * Other threads may use the device during the job. `done` may be NULL. -EAGAIN: another job is
+ * Other threads can use the device during the job. `done` can be NULL. -EAGAIN: another job is
  * running.
  */
 int uzram_device_recompress(uzram_device *device, const struct uzram_recompress_options *options,
@@ -208,7 +209,7 @@ struct uzram_written_back {
 
 /*
  * Moves slots and blocks from memory to the backing file; reads of these slots then read the
- * backing file. `done` may be NULL. -ENODEV: the device has no backing file. -ENOSPC: the backing
+ * backing file. `done` can be NULL. -ENODEV: the device has no backing file. -ENOSPC: the backing
  * file is full. -EAGAIN: another job is running.
  */
 int uzram_device_write_back(uzram_device *device, uint32_t which, struct uzram_written_back *done);
@@ -225,7 +226,7 @@ int uzram_device_save(uzram_device *device, const char *path, uint64_t *lost_slo
 
 /*
  * Restores a saved file to an empty device, which must not be smaller than the saved device; other
- * options may differ. No other call may use the device during the restore. -EBADMSG: the file is
+ * options can differ. Other calls must not use the device during the restore. -EBADMSG: the file is
  * damaged, or is not a saved device; the device is then empty. -ENOTEMPTY, -ENOSPC: the device is
  * not empty, or is too small. Stores the number of lost bytes in `lost_bytes`, unless it is NULL.
  */
@@ -286,7 +287,7 @@ int uzram_pool_read(uzram_pool *pool, uint64_t handle, void *bytes, uint64_t len
 /*
  * Pins an object: its place and contents do not change until it is unpinned. Stores the address of
  * the object, which must not be written to, and its length, unless `object_bytes` is NULL. Any
- * thread may read the object, and unpin it.
+ * thread can read the object, and unpin it.
  *
  * uzram_pool_write and uzram_pool_free of a pinned object wait until it is unpinned, and later
  * calls for this object wait behind them. So a thread that holds a pin must not make any call for
@@ -379,7 +380,7 @@ typedef struct uzram_lru uzram_lru;
 
 /*
  * Receives an evicted key and its value, which are freed when the function returns. The function is
- * called during the uzram_lru_put that evicts the value, on the same thread. The function may call
+ * called during the uzram_lru_put that evicts the value, on the same thread. The function can call
  * the library.
  */
 typedef void (*uzram_lru_evicted)(void *context, const void *key, uint64_t key_bytes,
@@ -454,8 +455,8 @@ int uzram_lru_stat(uzram_lru *lru, struct uzram_lru_stat *stat);
 typedef struct uzram_region uzram_region;
 typedef struct uzram_region_locked uzram_region_locked;
 
-/* A child has a copy of the region with any backend. With a userfaultfd, each fork fills all
- * blocks. */
+/* Whichever backend the region has, a child gets a copy of the region. With a userfaultfd, each
+ * fork fills all blocks. */
 #define UZRAM_REGION_COPY_AT_FORK 1
 /* Stores checksums of evicted data, which are verified when the data are filled. */
 #define UZRAM_REGION_CHECKSUMS 2
@@ -496,11 +497,11 @@ struct uzram_region_stat {
  *
  * - A system call on parts that are not resident fails with EFAULT: lock the memory that you pass
  *   to a system call.
- * - A touch of a part that is not resident raises SIGSEGV, which the library handles. So no thread
- *   may block that signal while it touches a region, and no handler's sa_mask may contain it. A
- *   program's own SIGSEGV handler must be installed before the first region is created. In a
- *   program that forks, a handler of any signal may touch only locked memory.
- * - Memory that can't be evicted may exceed the limit: data that do not shrink, compressed data
+ * - A touch of a part that is not resident raises SIGSEGV, which the library handles. So a thread
+ *   must not block that signal while it touches a region, and a handler's sa_mask must not contain
+ *   it. A program's own SIGSEGV handler must be installed before the first region is created. In a
+ *   program that forks, a handler of any signal must touch only locked memory.
+ * - Memory that can't be evicted can exceed the limit: data that do not shrink, compressed data
  *   that do not fit, and locked memory. After a limit was lowered, or a lock ended, the limit holds
  *   within about half a second. After incompressible data become compressible, the limit holds
  *   within some seconds.
@@ -539,9 +540,9 @@ int uzram_region_prefetch(uzram_region *region, uint64_t offset, uint64_t len);
 int uzram_region_advise(uzram_region *region, uint64_t offset, uint64_t len, uint32_t advice);
 
 /*
- * Sets a range to zero; no thread may use the range during the call. -EBUSY: a block that lies
+ * Sets a range to zero. Threads must not use the range during the call. -EBUSY: a block that lies
  * completely in the range is locked, and nothing was changed. If another thread locked the block
- * during the call, the blocks before it may be zero.
+ * during the call, the blocks before it are possibly zero.
  */
 int uzram_region_discard(uzram_region *region, uint64_t offset, uint64_t len);
 

@@ -67,7 +67,7 @@ pub(crate) unsafe fn bytes<'a>(start: *const c_void, len: u64) -> Result<&'a [u8
 pub(crate) unsafe fn bytes_mut<'a>(start: *mut c_void, len: u64) -> Result<&'a mut [u8], Failure> {
     match length(start, len)? {
         0 => Ok(&mut []),
-        // SAFETY: as in `bytes`; also, the C caller guarantees that no other thread uses the
+        // SAFETY: as in `bytes`. In addition, the C caller guarantees that no other thread uses the
         // memory.
         len => Ok(unsafe { slice::from_raw_parts_mut(start.cast(), len) }),
     }
@@ -86,7 +86,7 @@ pub(crate) unsafe fn text<'a>(start: *const c_char) -> Result<Option<&'a str>, F
     text.to_str().map(Some).map_err(|_| Failure::invalid("a name is not UTF-8; see uzram.h"))
 }
 
-/// Returns a path that the C caller passes. The path may contain any bytes.
+/// Returns a path that the C caller passes. The path can contain any bytes.
 ///
 /// # Safety
 /// The conditions at the head of this file, for as long as `'a`.

@@ -43,7 +43,7 @@ pub extern "C" fn uzram_device_mark_idle(device: Option<&Device>, seconds: u64) 
 /// Compresses cold data again.
 ///
 /// # Safety
-/// The C caller keeps the rules for structs in [`border`]; `out` may be NULL.
+/// The C caller keeps the rules for structs in [`border`]; `out` can be NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn uzram_device_recompress(
     device: Option<&Device>,
@@ -80,7 +80,7 @@ pub unsafe extern "C" fn uzram_device_recompress(
 /// Writes data to the backing file.
 ///
 /// # Safety
-/// The C caller keeps the rules for structs in [`border`]; `out` may be NULL.
+/// The C caller keeps the rules for structs in [`border`]; `out` can be NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn uzram_device_write_back(
     device: Option<&Device>,

@@ -6,9 +6,9 @@
 //! ```
 //!
 //! Objects are opaque to C. A pointer to a `Device` is a `Box`, which `_new` returns and `_destroy`
-//! consumes. If a pointer may be NULL, the parameter is an `Option`, and NULL fails with EINVAL.
+//! consumes. If a pointer can be NULL, the parameter is an `Option`, and NULL fails with EINVAL.
 //!
-//! A Rust library that exports its own C functions may also export the functions of this package.
+//! A Rust library that exports its own C functions can also export the functions of this package.
 //! The library depends on this package, and refers to it so that the package is linked. A `cdylib`
 //! or `staticlib` then exports the functions:
 //!

@@ -33,7 +33,7 @@ struct Evicted {
 
 // SAFETY: the C caller allows calls of the function with its context on any thread.
 unsafe impl Send for Evicted {}
-// SAFETY: as above; several threads may call it at the same time.
+// SAFETY: as above. Several threads can call it at the same time.
 unsafe impl Sync for Evicted {}
 
 impl Evicted {
@@ -122,10 +122,10 @@ unsafe fn read(
     value_bytes: Option<&Cell<u64>>,
     get: impl FnOnce(&[u8], &mut [u8]) -> Result<Option<usize>, Failure>,
 ) -> Result<(), Failure> {
-    // The key is copied, because it may lie in the memory to which the value is written.
+    // The key is copied, because it can lie in the memory to which the value is written.
     // SAFETY: as the caller guarantees.
     let key: Box<[u8]> = unsafe { border::bytes(key, key_bytes)? }.into();
-    // SAFETY: as above; no other reference to this memory exists.
+    // SAFETY: as above. No other reference to this memory exists.
     let room = unsafe { border::bytes_mut(start, len)? };
     let bytes = found(get(&key, room)?)?;
     if let Some(value_bytes) = value_bytes {

@@ -58,7 +58,7 @@ pub extern "C" fn uzram_pool_destroy(pool: Option<Box<Pool>>) {
     end(pool);
 }
 
-/// Stores an object. The handle is written after the bytes are read, so `handle` may point into the
+/// Stores an object. The handle is written after the bytes are read, so `handle` can point into the
 /// bytes.
 ///
 /// # Safety

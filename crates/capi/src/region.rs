@@ -185,7 +185,7 @@ pub unsafe extern "C" fn uzram_region_discard(
 ) -> c_int {
     answer(|| {
         let (region, range) = (of(region)?, range(offset, len)?);
-        // SAFETY: as the caller guarantees, no other thread accesses the range; no reference to the
+        // SAFETY: as the caller guarantees, no other thread accesses the range. No reference to the
         // range exists.
         unsafe { region.dont_need_shared(range)? };
         Ok(())

@@ -50,7 +50,7 @@ pub(crate) fn expanded(
 }
 
 /// The configuration file, its requested section, and the options of the command line that the file
-/// may not override.
+/// is not allowed to override.
 #[derive(Debug, Default)]
 struct ConfigFile {
     path: PathBuf,

@@ -1,4 +1,4 @@
-//! The memory that this process may use, and the limit of pool pages.
+//! The memory that this process is allowed to use, and the limit of pool pages.
 
 mod cgroup;
 
@@ -21,8 +21,8 @@ pub(crate) fn cgroup_limit() -> Option<u64> {
     cgroup::memory_limit().filter(|limit| total.is_none_or(|total| *limit < total))
 }
 
-/// Returns the default limit of pool pages. This process may use `room` bytes, and needs `beside`
-/// of them for other memory.
+/// Returns the default limit of pool pages. This process is allowed to use `room` bytes, and needs
+/// `beside` of them for other memory.
 ///
 /// # Errors
 /// Fails if less than [`LIMIT_MIN`] is left.
@@ -47,7 +47,7 @@ fn default_limit(room: u64, beside: u64) -> Result<u64, Error> {
 /// The requested limit of pool pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum MemLimit {
-    /// The default, which depends on the memory that this process may use.
+    /// The default, which depends on the memory that this process is allowed to use.
     #[default]
     Default,
     Bytes(u64),
@@ -71,8 +71,8 @@ impl MemLimit {
         }
     }
 
-    /// Returns the limit in bytes, or `None` for no limit. For the default, `beside` gets the
-    /// memory that this process may use, and returns the part needed besides pool pages, in bytes.
+    /// Returns the limit in bytes, or `None` for no limit. For the default, `beside` gets the size
+    /// of the permitted memory in bytes, and returns the part needed besides pool pages.
     ///
     /// # Errors
     /// Fails if the default leaves less than [`LIMIT_MIN`] for pages.

@@ -155,7 +155,7 @@ mod tests {
         let [file, link, probe] = ["file", "link", "probe"].map(|name| dir.path().join(name));
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         fs::write(&probe, b"").unwrap();
-        // A killed program has left this file, which only its owner may access.
+        // A killed program has left this file, which only its owner is allowed to access.
         fs::write(dir.path().join(".file.saving"), b"more than is written now").unwrap();
         write_bytes(&file, b"one").unwrap();
         assert_eq!(fs::read(&file).unwrap(), b"one");

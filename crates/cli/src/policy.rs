@@ -5,8 +5,8 @@ use rustix::event::Timespec;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-/// By default, a device may use this percentage of the available memory. The remaining memory is a
-/// margin, because the kernel kills a process if no memory is left for a page.
+/// By default, the limit of a device is this percentage of the available memory. The remaining
+/// memory is a margin, because the kernel kills a process if no memory is left for a page.
 pub(crate) const LIMIT_PERCENT: u64 = 85;
 
 /// The minimum limit of pool pages in bytes, because each size class in use needs at least one
@@ -17,7 +17,8 @@ pub(crate) const LIMIT_MIN: u64 = 64 << 10;
 /// page cache.
 pub(crate) const PROGRAM_BYTES: u64 = 6 << 20;
 
-/// The spare bytes in the maximum size of a backing file, because data may not fill whole blocks.
+/// The spare bytes in the maximum size of a backing file, because data do not always fill whole
+/// blocks.
 pub(crate) const BACKING_SPARE: u64 = 1 << 20;
 
 /// The maximum time to wait until a full pipe or a stopped terminal accepts a line. After a failed
@@ -69,12 +70,12 @@ pub(crate) const IMAGE_PIECE: usize = 1 << 20;
 /// The number of bytes of a block device that one call zeroes.
 pub(crate) const IMAGE_ZEROED: u64 = 256 << 20;
 
-/// The stack size in bytes of each thread that the server may start at its end.
+/// The stack size in bytes of each thread that the server possibly starts at its end.
 pub(crate) const STACK: usize = 512 << 10;
 
-/// The number of threads that may start after the server's start. The device's pool may start two
-/// threads at any time. At the server's end, two threads save the disk and read the backing store.
-/// Three threads sync the mount, search for its users, and unmount it.
+/// The maximum number of threads that start after the server's start. The device's pool starts up
+/// to two threads, at any time. At the server's end, two threads save the disk and read the backing
+/// store. Three threads sync the mount, search for its users, and unmount it.
 pub(crate) const LATER_THREADS: usize = 7;
 
 /// The bytes of address space by which the allocator grows at a time, plus the bytes of the
@@ -102,7 +103,8 @@ pub(crate) const SERVED_ENTRY_BYTES: u64 = 22;
 /// `bounds::memory_max` bytes.
 pub(crate) const CONNECTION_BYTES: u64 = 64 << 20;
 
-/// One write of a client may use at most 1/ROOM_OF_WRITES of the memory that this process may use.
+/// One write of a client can use at most 1/ROOM_OF_WRITES of the memory that this process is
+/// allowed to use.
 pub(crate) const ROOM_OF_WRITES: u64 = 16;
 
 /// The maximum value of `--connections`.
@@ -159,7 +161,7 @@ pub(crate) const GIVEN_UP_WITHIN: Duration = Duration::from_secs(1);
 /// never end.
 pub(crate) const JOB_WITHIN: Duration = Duration::from_secs(5);
 
-/// A save without progress during this time is stuck. A sync of the file to a slow disk may take
+/// A save without progress during this time is stuck. A sync of the file to a slow disk can take
 /// almost this time.
 pub(crate) const STUCK_AFTER: Duration = Duration::from_secs(300);
 

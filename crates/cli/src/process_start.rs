@@ -2,7 +2,7 @@
 //!
 //! # Safety
 //! The function before `main` runs on the only thread, before the standard library's setup, and
-//! calls only `signal` and `mallopt`. The functions that `main` calls may run at any time. The code
+//! calls only `signal` and `mallopt`. The functions that `main` calls can run at any time. The code
 //! that runs in a child before the child executes a program calls only `signal`. The passed
 //! descriptors are taken once, before this process opens a descriptor that stays open. Each passed
 //! descriptor is open and has no other owner.
@@ -41,7 +41,7 @@ extern "C" fn before_main() {
     // Each malloc arena uses 64 MiB of address space, and by default the C library creates several
     // per processor.
     #[cfg(target_env = "gnu")]
-    // SAFETY: no other thread exists yet; memory that is already allocated is not affected.
+    // SAFETY: no other thread exists yet. Memory that is already allocated is not affected.
     unsafe {
         libc::mallopt(libc::M_ARENA_MAX, 1);
     }

@@ -30,7 +30,7 @@ use turn::Turn;
 
 pub(crate) fn run(args: &ServeArgs) -> Result<(), Error> {
     let passed = Passed::take(args)?;
-    // Conflicts are reported first, because the creation or the restore of the device may take
+    // Conflicts are reported first, because the creation or the restore of the device can take
     // long.
     conflicts::check(args)?;
     let given = args.save_on_exit.as_deref();
@@ -46,7 +46,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Error> {
         );
     }
     headroom::keep(args, &passed)?;
-    // While the device is created, no socket or mount exists, so a signal may end the process at
+    // While the device is created, no socket or mount exists, so a signal can end the process at
     // once.
     let zram = Arc::new(device::make(args)?);
     let signals = Signals::new()?;

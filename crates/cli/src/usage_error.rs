@@ -10,7 +10,7 @@ use std::ffi::OsStr;
 use std::process::ExitCode;
 
 /// Prints why a command line is refused, and returns the exit code. `first` is the first argument,
-/// which may name the subcommand whose help is useful.
+/// which can name the subcommand whose help is useful.
 pub(crate) fn refuse(error: clap::Error, cli: &Command, first: Option<&OsStr>) -> ExitCode {
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {

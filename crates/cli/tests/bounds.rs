@@ -17,7 +17,7 @@ use testkit::nbd::TRIM;
 
 const MIB: usize = 1 << 20;
 
-/// Runs a shell line that starts a server. The server may refuse to start.
+/// Runs a shell line that starts a server. The server can refuse to start.
 fn begun(line: &str, args: &[&str]) -> Server {
     let dir = tempfile::tempdir().unwrap();
     let mut command = Command::new("sh");

@@ -196,7 +196,7 @@ impl Drop for Mounted {
 }
 
 /// Mounts a server's disk by nbdfuse, and attaches the mounted file to a loop device. Returns
-/// `None` if this user may not do so.
+/// `None` if this user is not allowed to do so.
 fn looped(server: &Server) -> Option<Mounted> {
     let is_root = rustix::process::geteuid().is_root();
     if !is_root || !Path::new("/dev/fuse").exists() || !Path::new("/dev/loop-control").exists() {

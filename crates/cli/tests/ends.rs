@@ -113,8 +113,8 @@ fn a_hang_up_at_the_same_time_as_another_signal_is_of_the_same_end() {
     assert!(places.is_saved("to/saved"));
 }
 
-/// A server may receive a signal twice: from the terminal and from a program that forwards signals,
-/// or from `timeout`. An interrupted program may also send its children another signal.
+/// A server can receive a signal twice: from the terminal and from a program that forwards signals,
+/// or from `timeout`. An interrupted program can also send its children another signal.
 #[test]
 fn a_signal_that_comes_twice_at_once_is_one() {
     for (signals, pause) in [
@@ -141,7 +141,8 @@ fn a_signal_that_comes_twice_at_once_is_one() {
     }
 }
 
-/// On a busy machine, the server may not run between two signals, which still count as one.
+/// On a busy machine, the server possibly does not run between two signals, which still count as
+/// one.
 #[test]
 fn two_signals_at_once_are_one_though_the_server_did_not_run_in_between() {
     let shows = (0..20).any(|_| {
@@ -417,7 +418,7 @@ fn what_came_to_the_file_since_the_start_stays() {
     assert!(fs::read(&saved).unwrap() != earlier && places.is_saved("to/saved"));
 }
 
-/// A timer may save the disk repeatedly. Even late saves are no changes by other programs.
+/// A timer can save the disk repeatedly. Even late saves are no changes by other programs.
 #[test]
 fn a_save_to_the_file_at_the_moment_of_the_end_leaves_it_to_the_end() {
     for round in 0..30 {

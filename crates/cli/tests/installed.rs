@@ -66,7 +66,7 @@ fn installed(dir: &Path) -> Command {
     command
 }
 
-/// Creates a directory in which user nobody may write.
+/// Creates a directory in which the user `nobody` is allowed to write.
 fn scratch() -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     fs::set_permissions(dir.path(), Permissions::from_mode(0o777)).unwrap();
@@ -251,7 +251,7 @@ fn its_unit_is_hardened() {
     let service = fs::read_to_string(units.join("uzram-serve@.service")).unwrap();
     let line = "ExecStart=/usr/bin/uzram serve --config /etc/uzram.conf --section %i\n";
     assert!(service.contains(line) && !service.contains("DIR@"), "{service}");
-    // A restore may take long. After a failure the socket is stopped. Otherwise a server with an
+    // A restore can take long. After a failure the socket is stopped. Otherwise a server with an
     // empty disk would start.
     for line in ["TimeoutStartSec=infinity\n", "stop \"uzram-serve@$$1.socket\"' sh %i\n"] {
         assert!(service.contains(line), "{line} in {service}");
@@ -335,7 +335,7 @@ fn a_package_has_all_of_it() {
 #[test]
 fn what_was_installed_goes_but_the_configuration() {
     let dir = scratch();
-    // The path of the installation root may contain a space.
+    // The path of the installation root can contain a space.
     let (root, other) = (dir.path().join("a b"), dir.path().join("a"));
     fs::write(&other, "stays").unwrap();
     make(&["install"], &root);

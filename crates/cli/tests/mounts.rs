@@ -33,7 +33,7 @@ fn unmount(at: &Path) {
     });
 }
 
-/// Returns all mounts of this machine, including mounts of other tests. The paths of mounts may
+/// Returns all mounts of this machine, including mounts of other tests. The paths of mounts can
 /// contain any bytes.
 fn mounts() -> String {
     String::from_utf8_lossy(&fs::read("/proc/self/mounts").unwrap()).into_owned()
@@ -110,7 +110,7 @@ fn the_mount_of_a_live_server_is_refused() {
     assert_eq!(fs::read_dir(&mount).unwrap().count(), 0);
 }
 
-/// The names of other programs' mount points may contain any bytes.
+/// The names of other programs' mount points can contain any bytes.
 #[test]
 fn mount_points_are_of_any_bytes() {
     let Some((dir, mount, _unmounted)) = directory() else { return };
@@ -382,7 +382,7 @@ fn a_stuck_mount_there_holds_nothing_up() {
     let Some((dir, mount, _unmounted)) = directory() else { return };
     let stuck = server(&mount);
     stuck.signal("STOP");
-    // The other server must not unmount this mount, because the stopped server may continue later.
+    // The other server must not unmount this mount, because the stopped server can continue later.
     let mut over = support::serve(dir.path());
     let over = support::end(over.args(["--nbd", "unix:n", "--mount"]).arg(&mount));
     assert_eq!(over.code, Some(1), "{over:?}");

@@ -72,7 +72,7 @@ fn server(flag: char, mib: usize, file: &Path, args: &[&str]) -> Result<Server, 
 }
 
 /// Fills the disk until the server accepts no more writes. Returns the numbers of the acknowledged
-/// writes. Occasionally a connection may break.
+/// writes. Occasionally a connection can break.
 fn fill(socket: &Path, disk: u64, mib: usize) -> Vec<u64> {
     let (mut acknowledged, mut broken) = (Vec::new(), 0);
     let mut to = client(socket);
@@ -80,7 +80,7 @@ fn fill(socket: &Path, disk: u64, mib: usize) -> Vec<u64> {
         let Some(open) = &mut to else { break };
         match open.try_write(nth * PART as u64, &part(disk, nth)) {
             Ok(()) => acknowledged.push(nth),
-            // Error 28 is ENOSPC: the disk is full.
+            // Error 28 (ENOSPC) means that the disk is full.
             Err(error) if error.raw_os_error() == Some(28) => return acknowledged,
             Err(error) => {
                 assert_in_time(&error);
@@ -102,8 +102,8 @@ fn crowd(server: &Server, acknowledged: &[u64]) -> usize {
         for (nth, mut client) in there.into_iter().enumerate() {
             scope.spawn(move || {
                 for step in 0..8 {
-                    // Some requests are long. Memory may not suffice for many long requests at the
-                    // same time.
+                    // Some requests are long. Memory possibly does not suffice for many long
+                    // requests at the same time.
                     let len = [512, PART, 300 << 10, 2 * MIB][(nth + step) % 4];
                     if let Err(error) = client.try_read(0, len) {
                         return assert_in_time(&error);
@@ -131,7 +131,7 @@ fn live(flag: char, mib: usize, seed: u64) -> Option<usize> {
     let answers = crowd(&server, &acknowledged);
     assert_eq!(answers, 4, "{mib} MiB: stat was not answered: {:?}", server.child.try_wait());
     if host::has(&["nbdinfo"]) {
-        // The server may refuse the client, but must survive.
+        // The server can refuse the client, but must survive.
         let _ = end(Command::new("timeout").args(["30", "nbdinfo", &server.uri()]));
     }
     let answer = server.ask("attr", &["mm_stat"]);
@@ -197,7 +197,7 @@ fn a_mount_that_has_room_has_it_to_the_end() {
         let disk = File::options().read(true).write(true).open(mount.join("disk")).unwrap();
         let write = |nth: &u64| disk.write_all_at(&part(1, *nth), nth * PART as u64).is_ok();
         let acknowledged = (0..DISK / PART as u64).take_while(write).count() as u64;
-        // A loop device issues reads of this length. The read may fail for lack of memory.
+        // A loop device issues reads of this length. The read can fail for lack of memory.
         let _ = disk.read_at(&mut vec![0; MIB], 0);
         assert_eq!(server.ask("stat", &[]).code, Some(0), "{mib} MiB");
         drop(disk);

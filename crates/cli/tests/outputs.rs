@@ -1,6 +1,6 @@
 //! Tests every command that writes a file, with every kind of target. A command writes the whole
-//! file if it may write to the target. Otherwise the command refuses the target before it changes
-//! anything.
+//! file if it is allowed to write to the target. Otherwise the command refuses the target before it
+//! changes anything.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -307,7 +307,7 @@ fn a_block_device_is_written_only_if_it_is_free_and_large_enough() {
     assert_eq!(ended.code, Some(0), "{ended:?}");
     assert!(contents(&large)[..disk.len()] == disk, "it has something else");
 
-    // The file to restore may be a block device.
+    // The file to restore can be a block device.
     let held = looped(&place, 4 << 20);
     let saved = fs::read(place.path("saved")).unwrap();
     let mut all = contents(&held);

@@ -231,7 +231,7 @@ impl Served {
             asked.extend(data);
         }
         asked.extend(support::nbd::request(7, 0, 4 << 20));
-        // The server may disconnect a refused client before the client has sent all bytes.
+        // The server can disconnect a refused client before the client has sent all bytes.
         let _ = stream.write_all(&asked).and_then(|()| stream.shutdown(Shutdown::Write));
         match stream.read_to_end(&mut Vec::new()) {
             Ok(_) => {}

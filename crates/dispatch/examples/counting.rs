@@ -5,9 +5,9 @@
 //! threads that began, forks, threads that ended, and remaining pins.
 //!
 //! With `DISPATCH_BY_CALLS` set, thread pointers are read and set by system calls. With
-//! `DISPATCH_SIMPLE` set, simple calls are made without a signal, and some blocks are marked as
-//! absent for a time. With `DISPATCH_MEDDLES` set, the hook answers and changes calls, and maps a
-//! page when the page is accessed.
+//! `DISPATCH_SIMPLE` set, simple calls are made without a signal, and some managed blocks are
+//! marked as absent for a time. With `DISPATCH_MEDDLES` set, the hook answers and changes calls,
+//! and maps a page when the page is accessed.
 #![cfg(target_arch = "x86_64")]
 #![allow(unsafe_code)]
 
@@ -36,10 +36,10 @@ const PAGE: usize = 0x5555_0000_0000;
 const ANSWER: isize = 4242;
 const PAGE_BYTES: usize = 4096;
 
-/// The blocks of simple.c, and the words of these blocks.
+/// The addresses of the managed blocks of simple.c, and the state words of these blocks.
 const MEMORY: Range<usize> = 0x5556_0000_0000..0x5556_0001_0000;
 static WORDS: [AtomicU32; 16] = [const { AtomicU32::new(RESIDENT) }; 16];
-/// The state of a word whose block is absent.
+/// The value of an absent block's word.
 const ABSENT: u32 = 4;
 static GATE: AtomicU64 = AtomicU64::new(0);
 static THREADS: AtomicUsize = AtomicUsize::new(1);
@@ -60,7 +60,8 @@ fn begin_simple() {
     IS_SIMPLE.store(true, Relaxed);
 }
 
-/// Marks a block as absent, or as resident again, and closes the gate for some of the calls.
+/// Marks a managed block as absent, or as resident again, and closes the gate for some of the
+/// calls.
 fn disturb(nth: u64) {
     GATE.store(u64::from(nth.is_multiple_of(5)), Relaxed);
     let word = &WORDS[(nth % 16) as usize];

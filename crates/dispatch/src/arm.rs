@@ -81,7 +81,8 @@ pub unsafe fn arm(hook: &'static dyn Hook) -> Result<(), Error> {
         }
         Err(_) => {
             set_mask(mask);
-            // SAFETY: the thread was not armed, so the kernel does not use the thread's block.
+            // SAFETY: the thread was not armed, so the kernel does not use the thread's dispatch
+            // block.
             unsafe { thread.free() };
         }
     }

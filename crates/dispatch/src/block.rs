@@ -1,4 +1,4 @@
-//! Maps thread blocks, which contain a thread's state, stack and storage. Each block begins at a
+//! Maps dispatch blocks. Each contains a thread's state, stack and storage. Each block begins at a
 //! multiple of its size, and contains an inaccessible guard.
 //!
 //! # Safety
@@ -10,7 +10,7 @@ use crate::policy::{BLOCK_BYTES, PART_BYTES, POINTER_ALIGN, STORAGE_BYTES_MAX};
 use crate::storage::Storage;
 use crate::system::system;
 
-/// Returns the start of the block that contains `address`.
+/// Returns the start of the dispatch block that contains `address`.
 pub(crate) fn base(address: usize) -> usize {
     address & !(BLOCK_BYTES - 1)
 }
@@ -31,7 +31,7 @@ fn map(bytes: usize) -> Result<usize, isize> {
     system(libc::SYS_mmap, [0, bytes, rw, flags as usize, usize::MAX, 0])
 }
 
-/// Maps address space for a block, aligned to the block's size.
+/// Maps address space for a dispatch block, aligned to the block's size.
 pub(crate) fn map_block() -> Result<usize, isize> {
     let start = map(2 * BLOCK_BYTES)?;
     let base = start.next_multiple_of(BLOCK_BYTES);
@@ -70,7 +70,7 @@ pub(crate) fn lay_out_storage(base: usize) -> Result<StoragePlace, isize> {
     };
     let end = apart.map_or(base + BLOCK_BYTES, |(start, bytes)| start + bytes);
     let pointer = end - above;
-    // SAFETY: the mapping is new, and has room for the storage below and above `pointer`.
+    // SAFETY: the mapping is new, and has space for the storage below and above `pointer`.
     unsafe { storage.lay_out(pointer) };
     Ok(StoragePlace { pointer, end_bytes, apart })
 }

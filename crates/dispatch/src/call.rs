@@ -13,7 +13,7 @@ use crate::x86_64::frame::Context;
 use crate::x86_64::instructions::{Issue, issue, raw_syscall};
 use std::ptr::null;
 
-/// A system call. A hook may change the call, answer the call, or let the call be issued.
+/// A system call. A hook can change the call, answer the call, or let the call be issued.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Call {
@@ -102,9 +102,9 @@ impl Call {
         &mut self.note
     }
 
-    /// Returns words at the lower end of the stack of this crate's code. The words keep their
-    /// values until the call has returned. A hook may use the words only if no handler runs during
-    /// the call.
+    /// Returns the lowest words of the stack on which this crate's code runs, as memory for the
+    /// hook. These words keep their values until the call has returned. A hook is allowed to use
+    /// them only if no handler runs during the call.
     pub fn room(&mut self) -> &mut [usize] {
         let start = block::base((&raw const *self).addr()) + HEAD_BYTES;
         // SAFETY: only this thread uses the stack, and code that runs during the call uses only the
@@ -129,7 +129,7 @@ impl Call {
         unsafe { raw_syscall(self.issue.number, self.issue.args) }
     }
 
-    /// Issues the call. If `mask` is given, a signal may interrupt the call. After a signal, this
+    /// Issues the call. If `mask` is given, a signal can interrupt the call. After a signal, this
     /// function may never return.
     ///
     /// # Safety
@@ -137,14 +137,14 @@ impl Call {
     /// action to undo.
     pub(crate) unsafe fn issue_with(&mut self, mask: Option<&u64>) -> isize {
         self.issue.mask = mask.map_or(null(), |mask| &raw const *mask);
-        // SAFETY: the call lies on this thread's stack; the caller guarantees the other
+        // SAFETY: the call lies on this thread's stack. The caller guarantees the other
         // requirements.
         unsafe { issue(&raw mut self.issue) };
         self.issue.mask = null();
         self.issue.result
     }
 
-    /// Returns whether signals may arrive while the call is issued.
+    /// Returns whether signals are unblocked while the call is issued.
     pub(crate) fn is_open(&self) -> bool {
         !self.issue.mask.is_null()
     }

@@ -10,9 +10,9 @@
 //! before it returns from its frame (di-5).
 //!
 //! # Safety
-//! A block belongs to the child for which it was mapped. If no child was created, the parent unmaps
-//! the block. The parent of `vfork` unmaps the block when the child has left the parent's memory.
-//! The block of any other child is unmapped when the child ends.
+//! A dispatch block belongs to the child for which it was mapped. If no child was created, the
+//! parent unmaps the block. The parent of `vfork` unmaps the block when the child has left the
+//! parent's memory. The block of any other child is unmapped when the child ends.
 #![allow(unsafe_code)]
 
 use crate::call::Call;
@@ -151,13 +151,14 @@ fn fork(thread: &Thread, call: &mut Call, mut request: Request) -> isize {
     sites::begin_child();
     hook().after_fork_in_child();
     if request.stack != 0 {
-        // SAFETY: the frame belongs to the signal that dispatched the call, on this thread's block.
+        // SAFETY: the frame is that of the signal that dispatched the call. It lies on this
+        // thread's dispatch block.
         unsafe { (*call.frame()).set_stack_pointer(request.stack) };
     }
     0
 }
 
-/// Creates a child that shares this memory but has a separate thread block.
+/// Creates a child that shares this memory but has a separate dispatch block.
 fn share(thread: &Thread, call: &mut Call, mut request: Request) -> Result<isize, isize> {
     let flags = request.flags;
     let waits = flags & VFORK != 0;
@@ -173,7 +174,8 @@ fn share(thread: &Thread, call: &mut Call, mut request: Request) -> Result<isize
     } else if thread.has_own_actions() {
         thread.is_lent.set(true);
     }
-    // SAFETY: the frame belongs to the signal that dispatched the call, on this thread's block.
+    // SAFETY: the frame is that of the signal that dispatched the call. It lies on this thread's
+    // dispatch block.
     let mut context = unsafe { *call.frame() };
     context.set_result(0);
     if request.stack != 0 {
@@ -188,8 +190,8 @@ fn share(thread: &Thread, call: &mut Call, mut request: Request) -> Result<isize
     hook().thread_begins();
     let made = deliver::copy_to(child, &context).map(|at| {
         let args = request.told(flags & !CLEAR_SIGHAND, Some((child.stack().start, at)));
-        // The child may use its parent's signal stack until the child returns from its frame.
-        // SAFETY: the block belongs to the child, and the frame on the block is a copy of a frame
+        // The child can use its parent's signal stack until the child returns from its frame.
+        // SAFETY: the dispatch block belongs to the child, and the frame on it is a copy of a frame
         // of the kernel. `set_mask` only reads the masks.
         unsafe {
             set_mask(&u64::MAX);
@@ -200,7 +202,7 @@ fn share(thread: &Thread, call: &mut Call, mut request: Request) -> Result<isize
     });
     if kind == Kind::Vfork || !matches!(made, Ok(1..)) {
         // SAFETY: no child was created, or the child has left this memory, so no code uses the
-        // child's block.
+        // child's dispatch block.
         unsafe { child.free() };
         hook().thread_ends();
     }
@@ -209,7 +211,7 @@ fn share(thread: &Thread, call: &mut Call, mut request: Request) -> Result<isize
 
 /// The function that a child runs first.
 extern "C" fn child_begins(frame: usize) {
-    // SAFETY: the frame lies in the child's block.
+    // SAFETY: the frame lies in the child's dispatch block.
     let thread = unsafe { Thread::of(frame) };
     let _armed = selector::arm(thread);
     if thread.clears.get() {
@@ -219,7 +221,7 @@ extern "C" fn child_begins(frame: usize) {
 }
 
 /// Answers `exit`, and `exit_group` of a process that shares its parent's memory. Unmaps the
-/// thread's block first.
+/// thread's dispatch block first.
 pub(crate) fn end(thread: &Thread, call: &Call) -> isize {
     let (number, code) = (call.number(), call.args()[0]);
     let is_group = number as i64 == libc::SYS_exit_group;

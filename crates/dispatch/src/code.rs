@@ -1,4 +1,4 @@
-//! Finds out whether code of the program may be changed, and changes the code.
+//! Finds out whether this crate is allowed to change code of the program, and changes the code.
 
 use crate::policy::MAPS_BYTES;
 use crate::system::{OwnFile, system};
@@ -105,7 +105,7 @@ fn parse(line: &[u8]) -> Option<Mapping> {
 }
 
 /// Writes bytes to memory of this process, even if the memory is protected. The mapping is private,
-/// so other processes do not see the change. Returns whether all bytes were written.
+/// so other processes do not see the written bytes. Returns whether all bytes were written.
 pub(crate) fn write(address: usize, bytes: &[u8]) -> bool {
     // /proc/self/mem belongs to the first thread, and can't be used after that thread has ended.
     let Ok(file) = OwnFile::open(c"/proc/thread-self/mem", libc::O_WRONLY) else { return false };

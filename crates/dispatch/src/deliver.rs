@@ -6,7 +6,7 @@
 //! begins.
 //!
 //! # Safety
-//! Frames and contexts belong to signals of this thread, and lie on the thread's block.
+//! Frames and contexts belong to signals of this thread, and lie on the thread's dispatch block.
 #![allow(unsafe_code)]
 
 use crate::call::Call;
@@ -29,7 +29,7 @@ pub(crate) unsafe fn set_mask(mask: &u64) {
     let _set = system(libc::SYS_rt_sigprocmask, args);
 }
 
-/// Unblocks the signal that the kernel blocked when it called the handler. Afterwards, code may
+/// Unblocks the signal that the kernel blocked when it called the handler. Afterwards, code can
 /// access memory of the program, or issue a call that a filter traps (di-16).
 pub(crate) fn unblock_owned() {
     // SAFETY: the mask blocks no owned signals.
@@ -112,7 +112,7 @@ fn write_frame(top: usize, mut frame: Frame) -> Result<usize, isize> {
     Ok(at)
 }
 
-/// Copies a frame to the block of a child. Returns the address of the copy.
+/// Copies a frame to the dispatch block of a child. Returns the address of the copy.
 pub(crate) fn copy_to(child: &Thread, context: &Context) -> Result<usize, isize> {
     let mut copied = Frame { restorer: 0, context: *context, info: Info::NONE };
     copied.context.stack = child.stack();
@@ -135,7 +135,8 @@ fn take_back(thread: &Thread, context: &mut Context) -> Result<(), isize> {
     // fpstates are equal. Otherwise the kernel reads the fpstate from the program's memory.
     let bytes = fp_bytes(from)?;
     if from != 0 && own != 0 && fp_bytes(own)? == bytes {
-        // SAFETY: `own` belongs to the frame on this thread's block, and has `bytes` bytes.
+        // SAFETY: `own` belongs to the frame on this thread's dispatch block, and has `bytes`
+        // bytes.
         unsafe { user::copy_in(own, from, bytes)? };
         context.registers.fpstate = own;
     }

@@ -1,7 +1,8 @@
 //! Handles every signal for which this crate has a handler, and every dispatched call.
 //!
 //! # Safety
-//! The kernel calls the handler on this thread's block, with a frame that only this thread uses.
+//! The kernel calls the handler on this thread's dispatch block, with a frame that only this thread
+//! uses.
 #![allow(unsafe_code)]
 
 use crate::call::Call;
@@ -25,16 +26,17 @@ use crate::x86_64::keys;
 use crate::x86_64::simple;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// Whether the program has tried to filter its calls, so a filter may trap calls of this crate.
+/// Whether the program has tried to filter its calls, so a filter possibly traps calls of this
+/// crate.
 pub(crate) static IS_FILTERED: AtomicBool = AtomicBool::new(false);
 const ENOSYS: isize = -(libc::ENOSYS as isize);
 
 /// Handles a signal with this crate's storage. Returns whether the thread returns to the program.
-// SAFETY: no other crate uses this symbol's name; only `uzram_dispatch_entry` calls the function.
+// SAFETY: no other crate uses this symbol's name. Only `uzram_dispatch_entry` calls the function.
 #[unsafe(no_mangle)]
 extern "C" fn uzram_dispatch_on_signal(_: i32, info: *mut Info, context: *mut Context) -> bool {
-    // SAFETY: the frame lies on this thread's block, and no other code accesses it. `Call` accesses
-    // the frame through a pointer, only while no reference to the frame is used.
+    // SAFETY: the frame lies on this thread's dispatch block, and no other code accesses it. `Call`
+    // accesses the frame through a pointer, only while no reference to the frame is used.
     unsafe {
         let thread = Thread::of(context.addr());
         let before = selector::let_through(thread);
@@ -59,7 +61,7 @@ extern "C" fn uzram_dispatch_on_signal(_: i32, info: *mut Info, context: *mut Co
 /// Prepares the return from a signal. Returns whether the thread returns to the program.
 fn finish(thread: &Thread, context: &mut Context, before: u8) -> bool {
     if thread.is_on_own_stack(context.stack_pointer()) {
-        // The selector is restored, because the code may be about to return to the program.
+        // The selector is restored, because the code is possibly about to return to the program.
         selector::set(thread, before);
         return false;
     }
@@ -112,7 +114,7 @@ unsafe fn dispatched(thread: &Thread, context: *mut Context) {
     unsafe { (*call.frame()).set_result(result) };
 }
 
-/// Returns whether a call may make the kernel filter the program's calls.
+/// Returns whether a call possibly makes the kernel filter the program's calls.
 fn sets_filter(call: &Call) -> bool {
     call.number() as i64 == libc::SYS_seccomp || call.args()[0] == libc::PR_SET_SECCOMP as usize
 }
@@ -124,7 +126,7 @@ fn is_brief(call: &Call) -> bool {
 /// Makes a call. Returns its result, or `None` if the program continues at another instruction.
 fn perform(thread: &Thread, call: &mut Call, step: Step) -> Option<isize> {
     let args = call.args();
-    // SAFETY: the frame belongs to the signal that dispatched the call; no other code uses it.
+    // SAFETY: the frame belongs to the signal that dispatched the call. No other code uses it.
     let context = unsafe { &mut *call.frame() };
     Some(match call.number() as i64 {
         libc::SYS_rt_sigreturn => {
@@ -167,7 +169,7 @@ fn perform(thread: &Thread, call: &mut Call, step: Step) -> Option<isize> {
             if step == Step::Wait && thread.kind.get() == Kind::Thread {
                 park(call);
             }
-            // SAFETY: the program requested this call; no code on this stack has an action to undo.
+            // SAFETY: the program requested this call. No code on this stack has an action to undo.
             let result = unsafe { call.issue_with(Some(&mask)) };
             resume(call);
             let is_trace = call.number() as i64 == libc::SYS_ptrace;
@@ -179,7 +181,7 @@ fn perform(thread: &Thread, call: &mut Call, step: Step) -> Option<isize> {
     })
 }
 
-/// Handles a signal for the program, or a fault that the hook may answer.
+/// Handles a signal for the program, or a fault that the hook possibly answers.
 fn came(thread: &Thread, info: &mut Info, context: &mut Context) {
     let is_touch = info.is_fault();
     let frame = (&raw mut *context).cast();
@@ -204,7 +206,7 @@ fn came(thread: &Thread, info: &mut Info, context: &mut Context) {
     }
     let mut base = None;
     if is_owned(info.signal) && info.code <= 0 {
-        // SAFETY: the register holds the call's address in all stages; no other code uses the call.
+        // SAFETY: the register holds the call's address in all stages. No other code uses the call.
         let call = stage(context.instruction()).map(|_| unsafe { &mut *call_of(context) });
         let mut call = call.filter(|call| call.is_open());
         let may_act = !is_on_own_stack || call.is_some();

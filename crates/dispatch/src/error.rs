@@ -19,7 +19,7 @@ pub enum Error {
     /// The processor stores return addresses on a shadow stack.
     #[error("the process has a shadow stack: start it with GLIBC_TUNABLES=glibc.cpu.x86_shstk=off")]
     ShadowStack,
-    /// The kernel provided no memory for a block.
+    /// The kernel provided no memory for a dispatch block.
     #[error("there is no memory for a signal stack (error {errno})")]
     Memory {
         /// The kernel's error number.

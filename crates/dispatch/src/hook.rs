@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 pub enum Step {
     /// The call is issued, with the current contents of [`Call`].
     Issue,
-    /// The call is issued. The hook has pinned all memory that the kernel may access for the call:
+    /// The call is issued. The hook has pinned all memory that the kernel can access for the call:
     /// see [`Hook::parks`].
     Wait,
     /// The call is issued. If the call returns 0, later calls of this thread are not dispatched,
@@ -19,14 +19,14 @@ pub enum Step {
     /// The program itself issues this call. Later calls of this thread are not dispatched, nor are
     /// the calls of threads and children that it creates. [`Hook::returned`] is not called.
     LeaveBefore,
-    /// The call is not issued. The program gets this result; a negative value is an error number.
+    /// The call is not issued. The program gets this result. A negative value is an error number.
     Answer(isize),
 }
 
 /// How an issued call ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// The kernel returned this value; a negative value is an error number.
+    /// The kernel returned this value. A negative value is an error number.
     Returned(isize),
     /// A signal arrived before the call had a result. If the program makes the call again, the hook
     /// sees a new call.
@@ -65,8 +65,8 @@ pub trait Hook: Sync {
     }
 
     /// Called before the program's handler, if a memory access of the program or the hook causes
-    /// SIGSEGV or SIGBUS. Returns whether the access may be repeated. `context` is the interrupted
-    /// context.
+    /// SIGSEGV or SIGBUS. Returns whether the caller can repeat the access. `context` is the
+    /// interrupted context.
     fn fault(
         &self,
         signal: i32,
@@ -79,13 +79,13 @@ pub trait Hook: Sync {
 
     /// Called before the program's handler for a SIGSYS, SIGSEGV or SIGBUS that a process has sent.
     /// Returns whether the signal was meant for the hook. If `may_act` is false, the signal
-    /// interrupted code of the hook, which may hold a lock of the hook.
+    /// interrupted code of the hook, which possibly holds a lock of the hook.
     fn sent(&self, info: *const libc::siginfo_t, may_act: bool) -> bool {
         let _ = (info, may_act);
         false
     }
 
-    /// Called before a call that a signal for the hook has ended is issued again. The hook may
+    /// Called before a call that a signal for the hook has ended is issued again. The hook can
     /// change the memory to which the call's arguments point.
     fn repeats(&self, call: &mut Call) {
         let _ = call;
@@ -98,7 +98,7 @@ pub trait Hook: Sync {
         false
     }
 
-    /// Called before a fork; only this thread continues in the child.
+    /// Called before a fork. Only this thread continues in the child.
     fn before_fork(&self) {}
 
     /// Called in the parent after a fork, even if no child was created.
@@ -107,7 +107,7 @@ pub trait Hook: Sync {
     /// Called first in a child of fork, before the child's program makes any call.
     fn after_fork_in_child(&self) {}
 
-    /// Called right before a call of [`Step::Wait`] is issued, if signals may arrive during the
+    /// Called right before a call of [`Step::Wait`] is issued, if signals are unblocked during the
     /// call. Until [`resumes`](Self::resumes), this thread executes only kernel code.
     fn parks(&self) {}
 

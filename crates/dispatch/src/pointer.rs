@@ -36,7 +36,7 @@ const HWCAP2_FSGSBASE: u64 = 2;
 /// No thread is armed yet.
 pub(crate) unsafe fn begin(thread: &Thread) {
     let mut now = 0_usize;
-    // SAFETY: the kernel writes only to `now`; the caller guarantees that no thread is armed.
+    // SAFETY: the kernel writes only to `now`. The caller guarantees that no thread is armed.
     unsafe {
         let may = libc::getauxval(libc::AT_HWCAP2) & HWCAP2_FSGSBASE != 0;
         set_fast(may && !BY_CALLS.load(Relaxed));

@@ -30,15 +30,16 @@ pub(crate) static STOP_PAUSE: libc::timespec = libc::timespec { tv_sec: 0, tv_ns
 
 /// The page size of x86-64 in bytes.
 pub(crate) const PAGE: usize = 4096;
-/// The size in bytes of a thread's block, which is more than a hook that decompresses needs. Pages
-/// that are never touched use no memory.
+/// The size in bytes of a thread's dispatch block, which is more than a hook that decompresses
+/// needs. Pages that are never touched use no memory.
 pub(crate) const BLOCK_BYTES: usize = 256 << 10;
-/// The length in bytes of a block's head, and of its guard. The length is a multiple of every page
-/// size, and more than the thread's state needs.
+/// The length in bytes of a dispatch block's head, and of its guard. The length is a multiple of
+/// every page size, and more than the thread's state needs.
 pub(crate) const PART_BYTES: usize = 16 << 10;
-/// The number of bytes of a block before its stack, for the thread's state and a guard.
+/// The number of bytes of a dispatch block before its stack, for the thread's state and a guard.
 pub(crate) const HEAD_BYTES: usize = 2 * PART_BYTES;
-/// The maximum size of storage inside the block. Larger storage has a separate mapping.
+/// The maximum size of thread-local storage inside a dispatch block. Larger storage has a separate
+/// mapping.
 pub(crate) const STORAGE_BYTES_MAX: usize = 32 << 10;
 /// An upper bound for the size in bytes of the C library's thread descriptor, which begins at a
 /// thread's pointer.
@@ -48,15 +49,15 @@ pub(crate) const POINTER_ALIGN: usize = 64;
 /// An upper bound for the number of bytes of the C library's thread-local storage that lie below
 /// `errno`.
 pub(crate) const AROUND: usize = 1024;
-/// The size of a room's stack in bytes. Only pages that are touched use memory.
+/// The size of a `Room`'s stack in bytes. Only pages that are touched use memory.
 pub(crate) const STACK_BYTES: usize = 256 << 10;
-/// The number of words of [`Call::room`].
+/// The number of words (8 bytes each) of [`Call::room`].
 pub(crate) const ROOM_WORDS: usize = 4096;
-/// The number of words that a hook may store with a call. The words hold three ranges of memory,
-/// which suffice for most calls, and three more words.
+/// The number of words that a hook can store with a call. They hold three ranges of memory, which
+/// suffice for most calls, and three other values.
 pub const NOTE_WORDS: usize = 9;
 /// The maximum number of words of a structure that `clone3` receives. The structure of Linux 6 has
-/// 11 words. A program for a later Linux may pass a longer structure.
+/// 11 words. A program for a later Linux can pass a longer structure.
 pub(crate) const RECORD_WORDS: usize = 32;
 /// The number of bytes of /proc/self/maps that are searched at a time. If the line of a mapping is
 /// longer, code in the mapping is not changed.

@@ -9,7 +9,7 @@
 //! that work with zeroed thread-local storage (di-9).
 //!
 //! # Safety
-//! The caller owns the room, and lets one thread at a time use it.
+//! The caller owns the `Room`, and lets one thread at a time use it.
 #![allow(unsafe_code)]
 
 use crate::policy::{PAGE, STACK_BYTES};
@@ -21,7 +21,7 @@ use std::ffi::{c_int, c_void};
 use std::ptr::with_exposed_provenance_mut;
 use std::sync::atomic::AtomicU32;
 
-/// The function that a room's thread runs.
+/// The function that a `Room`'s thread runs.
 pub type Run = unsafe extern "C" fn(*mut c_void) -> !;
 
 /// The memory of a thread, with a stack and thread-local storage.
@@ -34,7 +34,7 @@ pub struct Room {
 }
 
 impl Room {
-    /// Maps a room.
+    /// Maps a `Room`.
     pub fn map() -> Option<Self> {
         let (below, above) = Storage::find().room();
         let below = below.next_multiple_of(PAGE);
@@ -53,30 +53,30 @@ impl Room {
         Some(room)
     }
 
-    /// Excludes the room from the memory of children that this process forks later.
+    /// Excludes the `Room` from the memory of children that this process forks later.
     pub fn keep_from_children(&self) {
         let advice = libc::MADV_DONTFORK as usize;
         let _kept = system(libc::SYS_madvise, [self.start, self.bytes, advice, 0, 0, 0]);
     }
 
-    /// Unmaps the room. The caller guarantees that no thread uses the room.
+    /// Unmaps the `Room`. The caller guarantees that no thread uses the `Room`.
     pub fn unmap(self) {
         let _unmapped = system(libc::SYS_munmap, [self.start, self.bytes, 0, 0, 0, 0]);
     }
 
-    /// Returns the lowest address of the room's stack. The caller may store data in the page at
+    /// Returns the lowest address of the `Room`'s stack. The caller can store data in the page at
     /// this address.
     pub fn data(&self) -> *mut c_void {
         with_exposed_provenance_mut(self.start + PAGE)
     }
 
     /// Creates a thread, or a process that shares this memory, which calls `run` with `argument`.
-    /// `flags` are flags of `clone`. The flags may request that the kernel writes the thread's ID
+    /// `flags` are flags of `clone`. The flags can request that the kernel writes the thread's ID
     /// to `number` at its start, and 0 at its end. Returns the thread's ID, or a negative error
     /// number.
     ///
     /// # Safety
-    /// No other thread uses the room. `flags` include CLONE_VM and CLONE_SETTLS. `run` accepts
+    /// No other thread uses the `Room`. `flags` include CLONE_VM and CLONE_SETTLS. `run` accepts
     /// `argument`. If the new thread shares the handlers of signals, all signals are blocked.
     pub unsafe fn start(
         &self,
@@ -85,12 +85,12 @@ impl Room {
         run: Run,
         argument: *mut c_void,
     ) -> isize {
-        // SAFETY: the caller owns the room. Above the thread pointer, threads write only to the
+        // SAFETY: the caller owns the `Room`. Above the thread pointer, threads write only to the
         // words that `lay_out` writes.
         unsafe { Storage::find().lay_out(self.pointer) };
         let stack = with_exposed_provenance_mut::<usize>(self.stack_end - 16);
         let result: isize;
-        // SAFETY: the stack's last words are in the room. The new thread reads these words, and
+        // SAFETY: the stack's last words are in the `Room`. The new thread reads these words, and
         // never returns. This thread continues as after any system call.
         unsafe {
             stack.write(argument.expose_provenance());
@@ -118,12 +118,13 @@ impl Room {
         result
     }
 
-    /// Unmaps the room, and ends the thread that runs in it.
+    /// Unmaps the `Room`, and ends the thread that runs in it.
     ///
     /// # Safety
-    /// The caller runs in the room and has all signals blocked. No other thread accesses the room.
+    /// The caller runs in the `Room` and has all signals blocked. No other thread accesses the
+    /// `Room`.
     pub unsafe fn leave(self) -> ! {
-        // SAFETY: the caller guarantees that no other thread accesses the room and no signal
+        // SAFETY: the caller guarantees that no other thread accesses the `Room` and no signal
         // arrives.
         unsafe { leave(self.start, self.bytes, libc::SYS_exit as usize, 0) }
     }

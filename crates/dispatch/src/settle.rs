@@ -6,8 +6,8 @@
 //! behind the call. So a handler of the program never sees `simple`.
 //!
 //! # Safety
-//! Only words of blocks that `simple` has pinned are changed. Slots are read like other memory of
-//! the program.
+//! Only words of managed blocks that `simple` has pinned are changed. Slots are read like other
+//! memory of the program.
 #![allow(unsafe_code)]
 
 use crate::site;
@@ -82,7 +82,8 @@ fn release(context: &Context, place: Place) {
         Pinned::From(bytes) => after + bytes..last(),
     };
     for word in words.step_by(WORD_BYTES) {
-        // SAFETY: `simple` has pinned this block, and so `word` is the address of the block's word.
+        // SAFETY: `simple` has pinned this managed block, and so `word` is the address of the
+        // block's word.
         unsafe { AtomicU32::from_ptr(word as *mut u32) }.fetch_sub(PIN, AcqRel);
     }
 }

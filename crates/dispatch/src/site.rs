@@ -53,8 +53,8 @@ pub(crate) fn patched() -> impl Iterator<Item = &'static Site> {
 }
 
 /// Moves a context that was interrupted in a stub to the stub's site. Returns whether the context
-/// was in a stub. The stub of a restored site may be unmapped. A thread that fetches an instruction
-/// from the unmapped stub faults.
+/// was in a stub. The stub of a restored site is possibly unmapped. A thread that fetches an
+/// instruction from the unmapped stub faults.
 pub(crate) fn leave(context: &mut Context, info: &Info) -> bool {
     if !HAS_STUBS.load(Acquire) {
         return false;

@@ -41,7 +41,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 static TAILS: AtomicUsize = AtomicUsize::new(0);
 /// A lock for changes of sites. A thread that holds the lock has all signals blocked.
 static IS_HELD: AtomicBool = AtomicBool::new(false);
-/// Whether no further site may be replaced.
+/// Whether no further site is replaced.
 static IS_OVER: AtomicBool = AtomicBool::new(false);
 
 /// Counts a dispatched simple call of the instruction that ends at `back`. After `SITE_CALLS`
@@ -142,7 +142,7 @@ pub fn release(range: &Range<usize>, is_moved: bool) -> bool {
 }
 
 /// Restores all sites, and prevents further replacements. Called before the program filters its
-/// system calls, because the filter may forbid the calls that change code.
+/// system calls, because the filter possibly forbids the calls that change code.
 pub fn release_all() {
     IS_OVER.store(true, SeqCst);
     release(&(0..usize::MAX), false);

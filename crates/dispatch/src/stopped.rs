@@ -25,8 +25,8 @@ fn trace(request: u32, thread: usize, data: usize) -> bool {
 }
 
 /// Returns whether a thread has stopped in code of this crate or of the hook. Code of this crate
-/// runs on the thread's block, with the thread pointer that is stored in the block. Returns false
-/// for a thread in an issued call.
+/// runs on the thread's dispatch block, with the thread pointer that is stored in that block.
+/// Returns false for a thread in an issued call.
 fn is_in_runtime(thread: usize) -> bool {
     // SAFETY: zeros are a valid value of the structure.
     let mut registers: libc::user_regs_struct = unsafe { std::mem::zeroed() };

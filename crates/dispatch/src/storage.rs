@@ -91,11 +91,12 @@ impl Storage {
     /// Lays out storage around `pointer`, which is a multiple of [`POINTER_ALIGN`].
     ///
     /// # Safety
-    /// The caller owns the [`room`](Self::room) around `pointer`. All bytes of the room from
-    /// `pointer` upwards are zero.
+    /// The caller owns the memory around `pointer`, as large as [`room`](Self::room) returns. All
+    /// its bytes from `pointer` upwards are zero.
     pub(crate) unsafe fn lay_out(&self, pointer: usize) {
         let at = |address: usize| std::ptr::with_exposed_provenance_mut::<u8>(address);
-        // SAFETY: all written bytes lie in the caller's room; the image is in the mapped file.
+        // SAFETY: all written bytes lie in memory that the caller owns. The image is in the mapped
+        // file.
         unsafe {
             at(pointer - self.depth).write_bytes(0, self.depth);
             let image = std::ptr::with_exposed_provenance::<u8>(self.image);

@@ -1,4 +1,4 @@
-//! A thread's block: its state, and the stack on which this crate's code runs.
+//! A thread's dispatch block: its state, and the stack on which this crate's code runs.
 //!
 //! ```text
 //!   base, a multiple of BLOCK_BYTES:
@@ -59,11 +59,10 @@ pub(crate) struct Thread {
     shadow: Cell<u64>,
     /// The program's alternate stack.
     pub(crate) altstack: Cell<Stack>,
-    /// The signals of [`OWNED`] that wait for delivery, and the kernel's descriptions of these
-    /// signals.
+    /// The signals of [`OWNED`] that wait for delivery, and the `siginfo_t`s of these signals.
     pub(crate) pending: Cell<u64>,
     infos: [Cell<Info>; 3],
-    /// Whether other threads may use the actions in `own`. If so, the block is never unmapped.
+    /// Whether other threads possibly use the actions in `own`. If so, the block is never unmapped.
     pub(crate) is_lent: Cell<bool>,
     /// Whether signal handlers are reset before the program continues in this child.
     pub(crate) clears: Cell<bool>,
@@ -82,7 +81,7 @@ const _: () = assert!(size_of::<Thread>() <= PART_BYTES);
 const _: () = assert!(offset_of!(Thread, storage) == 8 && offset_of!(Thread, pointer) == 16);
 
 impl Thread {
-    /// Returns the thread whose block contains `address`.
+    /// Returns the thread whose dispatch block contains `address`.
     ///
     /// # Safety
     /// `address` lies in a block that lives for `'t`, such as the block on whose stack the caller
@@ -92,8 +91,8 @@ impl Thread {
         unsafe { &*(block::base(address) as *const Thread) }
     }
 
-    /// Creates the block of a thread that does not run yet. The selector lets the thread's calls
-    /// through.
+    /// Creates the dispatch block of a thread that does not run yet. The selector lets the thread's
+    /// calls through.
     ///
     /// # Errors
     /// The kernel's error, if the kernel provides no memory.
@@ -117,14 +116,14 @@ impl Thread {
             end_bytes,
             apart,
         };
-        // SAFETY: the mapping is new, aligned and not used by other code; its head is long enough.
+        // SAFETY: the mapping is new, aligned and not used by other code. Its head is long enough.
         unsafe {
             write(base as *mut Thread, thread);
             Ok(Thread::of(base))
         }
     }
 
-    /// Unmaps a block whose thread does not run, or has ended.
+    /// Unmaps a dispatch block whose thread does not run, or has ended.
     ///
     /// # Safety
     /// No code accesses the block any more.
@@ -168,13 +167,14 @@ impl Thread {
         self.actions.get()
     }
 
-    /// Copies the actions of `other` to this thread's own block. The thread then uses the copy.
+    /// Copies the actions of `other` to this thread's own dispatch block. The thread then uses the
+    /// copy.
     pub(crate) fn own_actions(&self, other: &Actions) {
         self.own.copy_of(other);
         self.actions.set(NonNull::from(&self.own));
     }
 
-    /// Returns whether the thread uses the actions of its own block.
+    /// Returns whether the thread uses the actions of its own dispatch block.
     pub(crate) fn has_own_actions(&self) -> bool {
         self.actions.get() == NonNull::from(&self.own)
     }

@@ -1,8 +1,8 @@
 //! The rights (user, group, capabilities) that a program gets from its file.
 
 const SETUID: u32 = 0o4000;
-/// The mode bits of a setgid program. The kernel ignores the setgid bit of a file that the group
-/// may not execute.
+/// The mode bits of a setgid program. The kernel ignores the setgid bit of a file that its group is
+/// not allowed to execute.
 const SETGID_EXECUTABLE: u32 = 0o2010;
 
 /// The properties of a file on which the rights of its program depend.

@@ -2,17 +2,17 @@
 //!
 //! ```text
 //!   state:   STARTED -> ASKED -> READY      the process executes the program
-//!                       ^ |'---> REFUSED    the helper ends; the process unmaps the room
+//!                       ^ |'---> REFUSED    the helper ends; the process unmaps the `Room`
 //!                       | v
 //!                      DENIED               Yama asks the process to name its tracer
 //! ```
-//! in-1: the helper shares the memory of the process and allocates nothing. `execve` may end
+//! in-1: the helper shares the memory of the process and allocates nothing. `execve` can end
 //! another thread while that thread holds a lock of the heap. in-2: the helper ends before the
-//! program's first instruction, or together with the process. The helper unmaps its own room,
+//! program's first instruction, or together with the process. The helper unmaps its own `Room`,
 //! except after a refusal or after `Helper::drop` has killed the helper.
 //!
 //! # Safety
-//! `Control` lies in the helper's room. The plan exists until the helper has ended.
+//! `Control` lies in the helper's `Room`. The plan exists until the helper has ended.
 #![allow(unsafe_code)]
 
 use crate::host_file::HostFiles;
@@ -81,7 +81,7 @@ impl Control {
     }
 
     /// Traces the thread until its `execve` has succeeded, and then makes the thread enter the
-    /// host. Returns whether the helper must unmap the room itself.
+    /// host. Returns whether the helper must unmap its `Room` itself.
     fn attend(&self) -> bool {
         // SAFETY: the plan exists until the helper has ended (see "Safety" in this file's header).
         let plan = unsafe { &*self.plan };
@@ -179,12 +179,12 @@ impl Control {
 /// Runs the helper process.
 ///
 /// # Safety
-/// `control` points to the `Control` in the helper's room.
+/// `control` points to the `Control` in the helper's `Room`.
 pub(crate) unsafe extern "C" fn run(control: *mut c_void) -> ! {
     let all = u64::MAX;
     let block = [libc::SIG_SETMASK as usize, (&raw const all).addr(), 0, MASK_BYTES, 0, 0];
     let _blocked = system(libc::SYS_rt_sigprocmask, block);
-    // SAFETY: the caller passes the `Control` of the helper's room.
+    // SAFETY: the caller passes the `Control` that lies in the helper's `Room`.
     let control = unsafe { &*control.cast::<Control>() };
     let room = control.room;
     // Until the helper traces the thread that started the helper, the kernel kills the helper when
@@ -195,10 +195,10 @@ pub(crate) unsafe extern "C" fn run(control: *mut c_void) -> ! {
     // stop the helper.
     let _own_group = system(libc::SYS_setpgid, [0; 6]);
     if control.attend() {
-        // Without this call, the kernel would clear a word in the unmapped room when the helper
+        // Without this call, the kernel would clear a word in the unmapped `Room` when the helper
         // ends.
         let _forgotten = system(libc::SYS_set_tid_address, [0; 6]);
-        // SAFETY: the helper runs in the room, and the process no longer reads the room.
+        // SAFETY: the helper runs in the `Room`, and the process no longer reads the `Room`.
         unsafe { room.leave() }
     }
     loop {

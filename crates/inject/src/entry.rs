@@ -8,7 +8,7 @@ use std::ffi::OsStr;
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt as _;
 
-/// The argument that marks a host as injected. The mark follows the settings; a host that is not
+/// The argument that marks a host as injected. The mark follows the settings. A host that is not
 /// injected gets a file at this position.
 const MARK: &str = "--injected";
 
@@ -33,7 +33,7 @@ pub struct Entry {
 impl Entry {
     /// The size of the host's own stack in bytes.
     pub const STACK_BYTES: usize = HOST_STACK_BYTES;
-    /// The number of arguments of an injected host.
+    /// The number of strings in `argv` of an injected host.
     pub(crate) const ARGUMENTS: usize = 9;
 
     /// Writes the arguments of a host, each followed by a NUL.

@@ -1,7 +1,7 @@
 //! The handle of a helper. The process that will execute a program holds this handle.
 //!
 //! # Safety
-//! The helper owns the room until the helper has ended. The plan exists until then, because a
+//! The helper owns the `Room` until the helper has ended. The plan exists until then, because a
 //! `Helper` borrows the plan. After `execve`, only the helper uses the old memory, which contains
 //! the plan.
 #![allow(unsafe_code)]
@@ -37,8 +37,8 @@ impl<'a> Helper<'a> {
     /// a line to standard error.
     ///
     /// Returns `None` if no host can be injected: the kernel refuses to trace this process, or
-    /// another process already traces this process. Also returns `None` if children of this thread
-    /// get another PID namespace. Also returns `None` if the injection would reduce the program's
+    /// another process already traces this process. Returns `None` too if children of this thread
+    /// get another PID namespace. Returns `None` too if the injection would reduce the program's
     /// capabilities or start the program in secure mode.
     pub fn start(plan: &'a Plan, is_heard: bool) -> Option<Self> {
         if !has_own_children() || !rights::has_own_ids() || rights::are_regained() {
@@ -50,13 +50,13 @@ impl<'a> Helper<'a> {
         let at = (&raw mut processor).addr();
         let _first = system(libc::SYS_getcpu, [at, 0, 0, 0, 0, 0]);
         let room = Room::map()?;
-        // A child that another thread forks does not need the room.
+        // A child that another thread forks does not need the `Room`.
         room.keep_from_children();
         let control = room.data().cast::<Control>();
         let [state, running] = [STARTED, 0].map(AtomicU32::new);
         let number = AtomicI32::new(0);
-        // SAFETY: the room is new, and its lowest page is large enough for a `Control`. Only the
-        // helper runs in the room, and the helper has its own signal handlers.
+        // SAFETY: the `Room` is new, and its lowest page is large enough for a `Control`. Only the
+        // helper runs in the `Room`, and the helper has its own signal handlers.
         let made = unsafe {
             control.write(Control {
                 room,
@@ -79,8 +79,8 @@ impl<'a> Helper<'a> {
         }
         let helper = Helper { control, _plan: PhantomData };
         helper.control().number.store(made as i32, SeqCst);
-        // The helper may set REFUSED before the exchange, and may change the state at any time
-        // after the exchange.
+        // The helper possibly sets REFUSED before the exchange, and can change the state at any
+        // time after the exchange.
         let control = helper.control();
         let _refused = control.state.compare_exchange(STARTED, ASKED, SeqCst, SeqCst);
         control.wake();
@@ -88,7 +88,7 @@ impl<'a> Helper<'a> {
     }
 
     fn control(&self) -> &Control {
-        // SAFETY: the room stays mapped until this value is dropped.
+        // SAFETY: the `Room` stays mapped until this value is dropped.
         unsafe { &*self.control }
     }
 
@@ -100,8 +100,9 @@ impl<'a> Helper<'a> {
                 READY => return true,
                 REFUSED => return false,
                 DENIED => {
-                    // Yama may let only ancestors trace a process, so this process permits the
-                    // helper. A kernel without Yama refuses this call without an effect.
+                    // Yama can be set to let only ancestors trace a process, so this process
+                    // permits the helper. A kernel without Yama refuses this call without an
+                    // effect.
                     let helper = control.number.load(SeqCst) as usize;
                     let allow = [libc::PR_SET_PTRACER as usize, helper, 0, 0, 0, 0];
                     let _unknown = system(libc::SYS_prctl, allow);
@@ -121,7 +122,7 @@ impl<'a> Helper<'a> {
         }
     }
 
-    /// Converts the handle of the helper to a word. The helper continues to run.
+    /// Converts the handle of the helper to a machine word. The helper continues to run.
     pub fn into_word(self) -> u64 {
         let control = self.control;
         std::mem::forget(self);

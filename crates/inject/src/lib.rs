@@ -6,7 +6,7 @@
 //!   process:  Helper::start -- clone --> helper: shares the memory, on a stack of its own
 //!             <-- READY ---------------  PTRACE_SEIZE of the process
 //!             execve(program) -- stop ->  open, mmap ... of the host, as calls of the process
-//!             host's entry <-- detach --  unmaps its room, ends
+//!             host's entry <-- detach --  unmaps its `Room`, ends
 //!             host: waits for the helper; the runtime begins; the program's first instruction
 //! ```
 //! `docs/design/inject.md` lists the invariants (in-1 ...). On other processor architectures the

@@ -1,5 +1,5 @@
 //! Raises the resource limits of a process for its host. The host's loader and first allocations
-//! may exceed the program's limits.
+//! can exceed the program's limits.
 
 use crate::system::{Errno, system};
 
@@ -10,7 +10,7 @@ const RESOURCES: [u32; 2] = [libc::RLIMIT_AS, libc::RLIMIT_DATA];
 pub type SoftLimits = [u64; 2];
 
 /// Raises the soft limits of a process to its hard limits. Returns the previous soft limits, or
-/// `None` if a filter of system calls refuses the change.
+/// `None` if a filter of system calls refuses to change them.
 pub(crate) fn lift(process: i32) -> Option<SoftLimits> {
     let [space, data] = RESOURCES.map(|resource| change(process, resource, |hard| hard));
     Some([space.ok()?, data.ok()?])

@@ -2,7 +2,7 @@
 
 use std::ffi::CString;
 
-/// The host that is injected into programs.
+/// The host (the executable `uzram-host`) that is injected into programs.
 #[derive(Debug)]
 pub struct Plan {
     /// The path of the host's file.

@@ -13,7 +13,7 @@ pub(crate) const READER_WITHIN: usize = 10_000;
 pub(crate) const PROCESSORS: usize = 1024;
 /// The maximum number of pairs in an auxiliary vector. The kernel writes about 25 pairs.
 pub(crate) const PAIRS: usize = 64;
-/// The number of words that are read from the traced process at a time.
+/// The number of 8-byte words that are read from the traced process at a time.
 pub(crate) const CHUNK: usize = 512;
 /// The maximum size in bytes of the data on a host's stack. These data include the settings, which
 /// contain file names.

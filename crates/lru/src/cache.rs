@@ -16,7 +16,7 @@ type OnEvict<K> = Box<dyn Fn(K, Vec<u8>) + Send + Sync>;
 ///
 /// To stay within the limit, the cache evicts the least recently used values. [`get`](Self::get)
 /// makes a value the most recently used; [`peek`](Self::peek) and [`contains`](Self::contains) do
-/// not. Any thread may call any method. A thread holds no lock of the cache while it decompresses a
+/// not. Any thread can call any method. A thread holds no lock of the cache while it decompresses a
 /// value. After a fork, parent and child each have a copy of the cache. If the system refuses
 /// memory for a value that a call returns, the call fails and the value stays in the cache.
 ///
@@ -55,7 +55,7 @@ impl<K: Key> LruCache<K> {
     /// Sets a function that receives each evicted key with its value.
     ///
     /// The function is called during the [`put`](Self::put) that evicts the value, on the same
-    /// thread. The thread holds no lock, so the function may call the cache. If the system refuses
+    /// thread. The thread holds no lock, so the function can call the cache. If the system refuses
     /// memory for a copy of the value, the value is evicted without a call.
     #[must_use]
     pub fn on_evict(mut self, call: impl Fn(K, Vec<u8>) + Send + Sync + 'static) -> Self {
@@ -219,8 +219,8 @@ impl<K: Key> LruCache<K> {
         self.raw.stats()
     }
 
-    /// Asserts that the state of the whole cache is consistent, for tests. No other thread may use
-    /// the cache during this call.
+    /// Asserts that the state of the whole cache is consistent, for tests. No other thread is
+    /// allowed to use the cache during this call.
     ///
     /// # Panics
     /// If the state is inconsistent.

@@ -5,7 +5,7 @@ use zcomp::{Codec, Dictionary, by_name};
 /// The options of a new cache.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The maximum number of bytes of memory that the cache may use in total: compressed values,
+    /// The maximum number of bytes of memory that the cache can use in total: compressed values,
     /// keys, tables, the dictionary, and the buffers for compression.
     pub limit: usize,
     /// The compression algorithm; zstd by default.
@@ -17,7 +17,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// Returns the default options of a cache that may use at most `limit` bytes of memory.
+    /// Returns the default options of a cache that can use at most `limit` bytes of memory.
     pub fn new(limit: usize) -> Self {
         let algorithm = match by_name("zstd") {
             Ok(algorithm) => algorithm,

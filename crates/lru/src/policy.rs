@@ -25,7 +25,7 @@ pub(crate) const SPARSE: usize = 4;
 pub(crate) const SLACK: usize = 64;
 /// The maximum number of threads that compress or decompress at the same time with one coder.
 pub(crate) const LANES_MAX: usize = 4;
-/// The streams of a coder beyond the first one may use at most 1/LANES_SHARE of the limit.
+/// The streams of a coder beyond the first one can use at most 1/LANES_SHARE of the limit.
 pub(crate) const LANES_SHARE: usize = 128;
 
 /// For the compressed bytes of a value, the pool is estimated to need 1/WASTE_SHARE more memory.
@@ -37,7 +37,7 @@ pub(crate) const PIECE_BYTES: usize = 160;
 /// length.
 pub(crate) const POOL_GROWTH: usize = 16 << 10;
 
-/// The number of refused stores after which the pool may be compacted.
+/// The number of refused stores between two attempts to compact the pool.
 pub(crate) const REFUSALS: u32 = 32;
 /// The pool is compacted if compaction frees more than 1/FREEABLE_SHARE of its memory.
 pub(crate) const FREEABLE_SHARE: usize = 32;
@@ -61,7 +61,7 @@ pub(crate) const PACKED_AT_ONCE: usize = 16 << 10;
 /// The maximum length of a sample in bytes, because dictionaries are for small values.
 pub(crate) const SAMPLE_BYTES_MAX: usize = 8 << 10;
 /// The number of bytes of samples for each byte of the dictionary. With fewer samples the
-/// dictionary is worse; with more samples it is hardly better.
+/// dictionary is worse. With more samples it is hardly better.
 pub(crate) const BYTES_OF_SAMPLES: usize = 100;
 /// The length of a dictionary is 1/DICTIONARY_SHARE of the limit, within the bounds
 /// `DICTIONARY_BYTES`.
@@ -71,9 +71,9 @@ pub(crate) const DICTIONARY_BYTES: (usize, usize) = (1 << 10, 128 << 10);
 /// The samples use at most 1/SAMPLES_SHARE of the limit. A dictionary is trained at the latest when
 /// the small values reach this size.
 pub(crate) const SAMPLES_SHARE: usize = 8;
-/// One in TRIED_OF samples is used only to test the dictionary; the other samples train it.
+/// One in TRIED_OF samples is used only to test the dictionary. The other samples train it.
 pub(crate) const TRIED_OF: usize = 8;
-/// A dictionary must save more than this percentage of the test samples' bytes; otherwise it is
+/// A dictionary must save more than this percentage of the test samples' bytes. Otherwise it is
 /// dropped.
 pub(crate) const SAVED_LEAST: usize = 5;
 /// A dictionary is used when its expected saving is at least this percentage of the memory that it

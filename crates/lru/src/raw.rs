@@ -1,5 +1,5 @@
 //! The cache below [`LruCache`](crate::LruCache), for callers that compare keys themselves. An
-//! example is the binding for Python, in which the comparison of two keys may run code.
+//! example is the binding for Python, in which the comparison of two keys can run code.
 //!
 //! A thread that holds the lock calls no method of a key except the comparison that the caller
 //! passes. A thread that holds the lock does not wait for other threads. Removed keys and values
@@ -235,8 +235,8 @@ impl<K: Send + 'static> RawLruCache<K> {
         self.core.lock().stats()
     }
 
-    /// Asserts that the state of the cache is consistent. No other thread may pack or unpack a
-    /// value during this call.
+    /// Asserts that the state of the cache is consistent. No other thread is allowed to pack or
+    /// unpack a value during this call.
     pub fn check(&self) {
         check::check(&self.core.lock());
     }

@@ -5,7 +5,7 @@
 //!   tables: | 64 buckets | 128 | ... | 131,072 |     added with sections; the last is in use
 //! ```
 //! A section lies in one window, because segments are aligned to their size or to 64 MiB. Small
-//! segments may share a window; each of their sections then takes a bucket. A look-up probes
+//! segments can share a window. Each of their sections then takes a bucket. A look-up probes
 //! buckets until it finds an empty bucket.
 //!
 //! pg-W1: the table in use has a bucket for each section. The bucket is filled before any thread
@@ -32,7 +32,7 @@ const GONE: u32 = u32::MAX;
 
 type Buckets = Box<[AtomicU32]>;
 
-/// An open hash table of section numbers. Look-ups take no lock; changes hold the space's lock.
+/// An open hash table of section numbers. Look-ups take no lock. Changes hold the space's lock.
 #[derive(Debug)]
 pub(crate) struct AddressIndex {
     tables: [OnceLock<Buckets>; INDEX_TABLES],
@@ -68,7 +68,7 @@ fn enter(buckets: &[AtomicU32], address: usize, section: u32) {
 }
 
 impl AddressIndex {
-    /// Returns an index with room for 32 sections.
+    /// Returns an index with space for 32 sections.
     pub(crate) fn new() -> Result<Self, Error> {
         Self::with_first(INDEX_BUCKETS_FIRST)
     }
@@ -91,7 +91,7 @@ impl AddressIndex {
         self.tables[self.current.load(Acquire)].get().map_or(&[], |buckets| buckets)
     }
 
-    /// Returns the first result of `look` over the sections that may hold `address`.
+    /// Returns the first result of `look` over the sections that possibly hold `address`.
     #[inline]
     pub(crate) fn find<T>(&self, address: usize, look: impl Fn(u32) -> Option<T>) -> Option<T> {
         probe(self.buckets(), address)
@@ -126,7 +126,8 @@ impl AddressIndex {
         Ok(())
     }
 
-    /// Enters `section`, which begins at `address`. The caller has made room for the section.
+    /// Enters `section`, which begins at `address`. The caller has made space for the section in
+    /// the index.
     pub(crate) fn insert(&self, address: usize, section: u32) {
         enter(self.buckets(), address, section);
         self.sections.store(self.sections.load(Relaxed) + 1, Relaxed);
@@ -218,8 +219,8 @@ mod loom_tests {
 
     const PLACES: [usize; 2] = [0x7000_0000_0000, 0x7000_4000_0000];
 
-    /// The bases of two sections, and an index that initially has room for one section. The flag is
-    /// set when the other thread has received the second section's address.
+    /// The bases of two sections, and an index that initially has space for one section. The flag
+    /// is set when the other thread has received the second section's address.
     struct Subject {
         index: AddressIndex,
         bases: [AtomicUsize; 2],
@@ -279,7 +280,7 @@ mod loom_tests {
                     subject.attach(PLACES[0]);
                 })
             };
-            // Before a thread receives an address in the second section, it may find either
+            // Before a thread receives an address in the second section, it can find either
             // section, or none.
             let found = subject.find(PLACES[0]);
             if subject.told.load(Acquire) == 1 {

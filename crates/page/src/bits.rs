@@ -7,7 +7,7 @@ use std::ops::Range;
 /// The longest extent, in pages.
 pub const EXTENT_PAGES_MAX: u32 = 256;
 
-/// The number of words of a set that has room for every page of the longest extent.
+/// The number of 64-bit words of a set that has space for every page of the longest extent.
 pub(crate) const WORDS: usize = EXTENT_PAGES_MAX as usize / 64;
 
 /// Loads a word that [`set_release`] changes. For each change in the result, the caller also sees
@@ -111,8 +111,8 @@ impl<const W: usize> PageSet<W> {
         self.set(range)
     }
 
-    /// Does the same as [`insert`](Self::insert), through a shared reference. One thread at a time
-    /// may change the set.
+    /// Does the same as [`insert`](Self::insert), through a shared reference. Only one thread at a
+    /// time is allowed to change the set.
     #[inline]
     pub(crate) fn set(&self, range: Range<u32>) -> u32 {
         let added = self.words(range).map(|(word, bits)| {
@@ -123,8 +123,8 @@ impl<const W: usize> PageSet<W> {
         added.sum()
     }
 
-    /// Removes the pages of `range`. Returns the number of pages that were removed. One thread at a
-    /// time may change the set.
+    /// Removes the pages of `range`. Returns the number of pages that were removed. Only one thread
+    /// at a time is allowed to change the set.
     #[inline]
     pub(crate) fn unset(&self, range: Range<u32>) -> u32 {
         let removed = self.words(range).map(|(word, bits)| {

@@ -1,6 +1,6 @@
 //! Limits of memory: the budget and the supply. The budget counts committed pages up to a limit:
 //! `used <= limit` at all times, except after the limit is lowered. Through the supply, a test or
-//! another limit may refuse memory.
+//! another limit can refuse memory.
 
 use crate::Error;
 use crate::sync::{AtomicUsize, Ordering::Relaxed};
@@ -27,10 +27,10 @@ impl Drop for Charge<'_> {
     }
 }
 
-/// A count of pages in use, with a limit that may change at any time.
+/// A count of pages in use, with a limit that can change at any time.
 ///
 /// If the limit is set below the number of pages in use, no page is released. Charges then fail
-/// until enough pages are released. A charge during the change of the limit may still be compared
+/// until enough pages are released. A charge during the change of the limit can still be compared
 /// with the old limit.
 #[derive(Debug)]
 pub struct Budget {

@@ -12,7 +12,7 @@ pub const OFFSET_BITS: u32 = 42;
 /// requested, down to this size or the extent's size. With large pages, and in this crate's tests,
 /// the longest extent exceeds this value.
 pub(crate) const SEGMENT_BYTES_MIN: usize = if cfg!(test) { 1 << 16 } else { 1 << 20 };
-/// The bytes of the largest segment. A process may have 65,530 mappings, and large segments need
+/// The bytes of the largest segment. A process is allowed 65,530 mappings, and large segments need
 /// fewer of them. The system refuses small segments less often.
 pub(crate) const SEGMENT_BYTES_MAX: usize = 1 << 30;
 
@@ -56,7 +56,7 @@ pub(crate) fn section_pages() -> u32 {
 pub struct Config {
     /// The maximum number of committed pages; `None` means no limit.
     pub limit: Option<usize>,
-    /// A supply that may refuse requests before they reach the system; `None` grants all.
+    /// A supply that can refuse requests before they reach the system; `None` grants all.
     pub supply: Option<Arc<dyn Supply>>,
     /// The number of pages in a granule, a power of two up to 256. Each granule has one entry in
     /// the map from pages to extents, so larger granules make the map smaller. An extent occupies

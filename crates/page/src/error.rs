@@ -29,14 +29,14 @@ pub enum Error {
         /// The number of bytes requested by the last attempt.
         bytes: usize,
     },
-    /// No memory was available to register the fork handlers. Without the handlers, a child may
+    /// No memory was available to register the fork handlers. Without the handlers, a child can
     /// find locks that are never released.
     #[error("handlers of forks can't be registered: out of memory (pthread_atfork)")]
     Forks,
     /// All offsets of the space, which are below 4 TiB, are in use.
     #[error("all 4 TiB of the space are in use")]
     Exhausted,
-    /// The extent is too long or empty: an extent has 1 to
+    /// The extent is too long or empty. An extent has 1 to
     /// [`EXTENT_PAGES_MAX`](crate::EXTENT_PAGES_MAX) pages.
     #[error("an extent of {pages} pages was asked for; 1 to 256 are possible")]
     ExtentLength {

@@ -8,7 +8,7 @@
 //! The lowest free number is assigned first. When no descriptor in a page of the table is used, the
 //! page is released. So after most extents are freed, only a few pages of the table remain.
 //!
-//! All changes are made under the space's lock; look-ups take no lock.
+//! All changes are made under the space's lock. Look-ups take no lock.
 //!
 //! # Safety
 //! A page of the table is released only while no descriptor in it is used, so no thread depends on
@@ -55,7 +55,7 @@ impl ExtentId {
 pub struct Extent<D> {
     /// The number of the first page, which is the page's offset divided by the page size.
     first: AtomicU32,
-    /// The number of pages; 0 while the descriptor is free. Writers store this field last; readers
+    /// The number of pages; 0 while the descriptor is free. Writers store this field last. Readers
     /// read this field first.
     pages: AtomicU32,
     /// The owner's number, set when the extent is allocated.
@@ -119,7 +119,7 @@ impl<D> Extent<D> {
 pub(crate) struct ExtentTable<D> {
     extents: GrowingTable<Extent<D>>,
     used: GrowingTable<AtomicU64>,
-    /// The number of pages of `extents` that have a used descriptor.
+    /// The number of pages of the table `extents` that hold a used descriptor.
     pages: AtomicU32,
 }
 

@@ -43,8 +43,8 @@ pub enum Turn {
     #[default]
     First,
     /// The member is locked after all members of [`Turn::First`], in the order of registration.
-    /// This turn is for locks that a thread may take while it holds a lock of the first turn. For
-    /// example, the thread may touch evicted memory, and the page fault takes locks.
+    /// This turn is for locks that a thread possibly takes while it holds a lock of the first turn.
+    /// For example, the thread touches evicted memory, and the page fault takes locks.
     Last,
 }
 
@@ -76,7 +76,7 @@ static GENERATION: AtomicU32 = AtomicU32::new(0);
 
 /// Returns a number that differs between a child and its parent. If an object was created under
 /// another number, this process inherited the object. The object's locks may be held by threads
-/// that exist only in the parent, and its memory may exist only in the parent.
+/// that exist only in the parent, and its memory can exist only in the parent.
 #[inline]
 pub fn generation() -> u32 {
     GENERATION.load(Relaxed)
@@ -115,7 +115,7 @@ pub fn install() -> Result<(), Error> {
 /// Installs the handlers by a call of `ask` and sets `are_installed`, unless this flag is already
 /// set.
 ///
-/// No lock is taken, because before the handlers are installed, a child may lack the thread that
+/// No lock is taken, because before the handlers are installed, a child can lack the thread that
 /// holds a lock. If several threads install the handlers at the same time, a fork calls each
 /// handler several times: see [`DEPTH`].
 fn install_once(
@@ -161,7 +161,7 @@ static IS_TAKEN_OVER: AtomicBool = AtomicBool::new(false);
 
 /// Disables the handlers that the C library calls, for a caller that intercepts each fork. The
 /// caller calls [`before`] before the fork, and [`after_in_parent`] or [`after_in_child`] after it.
-/// No thread may fork during this call.
+/// No thread is allowed to fork during this call.
 pub fn take_over() {
     IS_TAKEN_OVER.store(true, Release);
 }

@@ -131,7 +131,7 @@ fn loom_section_attached_against_look_up() {
         let attach: fn(&Section) = |section| {
             let base = NonNull::new(std::ptr::without_provenance_mut(SECTION_BYTES)).unwrap();
             for _ in 0..2 {
-                // SAFETY: a page has 4 bytes for each granule; the base is never dereferenced.
+                // SAFETY: a page has 4 bytes for each granule. The base is never dereferenced.
                 unsafe { section.attach(base, GRANULES, page_size(), None) }.unwrap();
                 // SAFETY: no granule is used, and no memory is mapped at the base.
                 unsafe { section.detach() };

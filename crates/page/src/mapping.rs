@@ -2,12 +2,12 @@
 //!
 //! # Safety
 //! A [`Mapping`] owns the address range that it mapped and nothing else; every call below affects
-//! only that range. Memory of a private anonymous mapping reads as zero until written, so it may
+//! only that range. Memory of a private anonymous mapping reads as zero until written, so it can
 //! contain any type for which zero bytes are valid.
 //!
 //! The kernel merges adjacent mappings of the same kind. If a process has its maximum number of
 //! mappings, the kernel refuses to unmap a range inside a merged mapping. A range that the kernel
-//! refuses to unmap is *stuck*: its memory is released, and it is unmapped when a later mapping is
+//! refuses to unmap is *stuck*. Its memory is released, and it is unmapped when a later mapping is
 //! dropped. Until then, only one element of `STUCK` refers to the range.
 #![allow(unsafe_code)]
 
@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// The number of bytes in stuck ranges.
 static STUCK_BYTES: AtomicUsize = AtomicUsize::new(0);
-/// The stuck ranges. No thread waits for the lock, because a child may inherit a locked lock.
+/// The stuck ranges. No thread waits for the lock, because a child can inherit a locked lock.
 static STUCK: Mutex<Vec<(usize, usize)>> = Mutex::new(Vec::new());
 
 /// An owned range of private anonymous memory, unmapped on drop. Only touched pages use memory.
@@ -32,7 +32,7 @@ pub(crate) struct Mapping {
     len: usize,
 }
 
-// SAFETY: a Mapping is an address range; types that hand out references define its writers.
+// SAFETY: a Mapping is an address range. Types that hand out references define its writers.
 unsafe impl Send for Mapping {}
 // SAFETY: as above; `&Mapping` provides only the base and the length.
 unsafe impl Sync for Mapping {}
@@ -95,13 +95,13 @@ impl Mapping {
     }
 
     /// Calls `madvise` for the whole range. A part with other advice would count as a separate
-    /// mapping, and a process may have only 65,530 mappings. The call may fail for lack of mappings
-    /// if the kernel merged the range with an adjacent mapping.
+    /// mapping, and a process is allowed only 65,530 mappings. The call can fail for lack of
+    /// mappings if the kernel merged the range with an adjacent mapping.
     ///
     /// # Safety
     /// The advice changes no byte that a thread depends on.
     unsafe fn advise(&self, advice: Advice) -> Result<(), Error> {
-        // SAFETY: the range is this live mapping; the caller guarantees harmless advice.
+        // SAFETY: the range is this live mapping. The caller guarantees harmless advice.
         match unsafe { madvise(self.base.as_ptr().cast(), self.len, advice) } {
             // If the kernel does not support the advice, the mapping is used without it.
             Ok(()) | Err(Errno::INVAL) => Ok(()),
@@ -127,7 +127,7 @@ impl Mapping {
     }
 }
 
-/// Releases `len` bytes at `start` to the system; they then read as zero. Returns false if the
+/// Releases `len` bytes at `start` to the system. They then read as zero. Returns false if the
 /// system refuses, for example for locked memory. The bytes are then unchanged.
 ///
 /// # Safety
@@ -152,7 +152,7 @@ impl IoRange {
 
 /// Releases all `ranges` in one system call, which interrupts the other processors only once.
 /// Returns false if the kernel lacks the call (before Linux 6.14) or refuses a range. Other ranges
-/// may then be released.
+/// can then be released.
 ///
 /// # Safety
 /// As for [`release_at`], for each range.
@@ -162,7 +162,7 @@ pub(crate) unsafe fn release_all_at(ranges: &[IoRange]) -> bool {
         // SAFETY: the caller guarantees for the range what `release_at` requires.
         return start.is_some_and(|start| unsafe { release_at(start, range.iov_len) });
     }
-    // SAFETY: the advice zeroes the ranges; the caller guarantees that no thread needs the bytes.
+    // SAFETY: the advice zeroes the ranges. The caller guarantees that no thread needs the bytes.
     !crate::is_confined() && unsafe { advise_all(ranges, libc::MADV_DONTNEED) }
 }
 
@@ -183,7 +183,7 @@ unsafe fn advise_all(ranges: &[IoRange], advice: libc::c_int) -> bool {
     /// The number that stands for a descriptor of the calling process, also in a child of fork.
     const PIDFD_SELF: libc::c_int = -10000;
     let bytes: usize = ranges.iter().map(|range| range.0.iov_len).sum();
-    // SAFETY: an IoRange is an iovec; the slice outlives the call; the caller guarantees soundness.
+    // SAFETY: an IoRange is an iovec. The slice outlives the call. The caller guarantees soundness.
     let done = unsafe {
         let call = libc::SYS_process_madvise;
         libc::syscall(call, PIDFD_SELF, ranges.as_ptr(), ranges.len(), advice, 0)

@@ -24,7 +24,7 @@ pub(crate) const TABLE_CHUNKS: usize = 22;
 /// hardly reduce the cost of a range, and would need more stack.
 pub(crate) const RELEASE_RANGES_MAX: usize = 64;
 
-/// The maximum duration of a wait; a longer wait aborts the process. No correct wait takes this
+/// The maximum duration of a wait. A longer wait aborts the process. No correct wait takes this
 /// time, even on a slow machine.
 pub(crate) const WAIT_MAX: Duration = Duration::from_secs(300);
 /// The maximum time that one round adds to the wait, because the process may have been stopped

@@ -12,7 +12,7 @@ use std::ops::Range;
 ///                            ^                   | ^
 ///                            '-------enter-------' '------prefault-- untouched
 /// ```
-/// A page may be released without the owner's lock. It then stays retained until
+/// Pages are also released without the owner's lock. It then stays retained until
 /// [`released`](Self::released). During the release, the owner allocates no slots on the page, and
 /// records separately that the extent is busy. The owner ensures that one thread at a time changes
 /// the residency.
@@ -44,7 +44,7 @@ impl<const W: usize> Residency<W> {
     /// the number of pages that were retained.
     #[inline]
     pub fn enter(&self, pages: Range<u32>) -> u32 {
-        // If all pages are committed and none is retained, as usual, no word is written.
+        // If all pages are committed and none is retained, as usual, no set is written.
         if !self.committed.contains_all(pages.clone()) {
             self.committed.set(pages.clone());
         }
@@ -66,7 +66,8 @@ impl<const W: usize> Residency<W> {
         self.retained.set(pages);
     }
 
-    /// Returns the highest retained pages, at most `most`, which the owner may release.
+    /// Returns the highest retained pages, at most `most`, which the owner is then allowed to
+    /// release.
     pub fn releasable(&self, most: u32) -> PageSet<W> {
         let highest = PageSet::default();
         let mut left = most;

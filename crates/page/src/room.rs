@@ -23,7 +23,7 @@ static IS_SHORT: OnceLock<fn() -> bool> = OnceLock::new();
 
 /// Keeps `bytes` of the process's address space free for work that can't be refused. Mappings for
 /// pages, and callers of [`is_left`], do not use these bytes. Mappings for pages also leave
-/// `for_work` further bytes free. Callers of [`is_left`] may use the further bytes.
+/// `for_work` further bytes free. Callers of [`is_left`] are allowed to use the further bytes.
 pub fn keep(bytes: usize, for_work: usize) {
     KEPT.store(bytes, Relaxed);
     KEPT_OF_PAGES.store(bytes.saturating_add(for_work), Relaxed);
@@ -35,14 +35,15 @@ pub fn ask_too(is_short: fn() -> bool) {
     let _ = IS_SHORT.set(is_short);
 }
 
-/// Returns whether work may use `bytes` of address space. The bytes that are kept free stay free.
+/// Returns whether work is allowed to use `bytes` bytes of address space. The bytes that are kept
+/// free stay free.
 pub fn is_left(bytes: usize) -> bool {
     let needed = bytes.saturating_add(KEPT.load(Relaxed));
     !IS_SHORT.get().is_some_and(|is_short| is_short()) && left().is_none_or(|left| left >= needed)
 }
 
-/// Returns the bytes of writable address space that may still be mapped. Returns `None` if there is
-/// no limit, or if the bytes in use can't be read.
+/// Returns the number of bytes of writable address space that can still be mapped. Returns `None`
+/// if there is no limit, or if the bytes in use can't be read.
 pub fn left() -> Option<usize> {
     let under = |limit, field| {
         let limit = usize::try_from(getrlimit(limit).current?).ok()?;

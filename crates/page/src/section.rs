@@ -17,7 +17,7 @@ use crate::{Error, page_size};
 use std::ops::Range;
 use std::ptr::NonNull;
 
-/// One section. `base` and `granules` change only under the space's lock; any thread may read them.
+/// One section. `base` and `granules` change only under the space's lock. Any thread can read them.
 #[derive(Debug)]
 pub(crate) struct Section {
     base: AtomicPtr<u8>,
@@ -130,7 +130,7 @@ impl Section {
         unsafe { std::slice::from_raw_parts(map, granules) }
     }
 
-    /// Returns the granules that may be free: those from the hint on.
+    /// Returns the granules that are possibly free: those from the hint on.
     pub(crate) fn free_range(&self) -> Range<u32> {
         self.hint.load(Relaxed)..self.granules()
     }

@@ -110,7 +110,7 @@ impl Sections {
         self.granules(EXTENT_PAGES_MAX.min(section_pages()))
     }
 
-    /// Assigns the lowest free run of granules with room for `pages` pages to the extent
+    /// Assigns the lowest free run of granules with space for `pages` pages to the extent
     /// `extent_id`.
     pub(crate) fn alloc_run(
         &self,
@@ -167,7 +167,7 @@ impl Sections {
         Some(section.map().get(granule)?.load(Relaxed))
     }
 
-    /// Returns the address of `offset`, if its section has a segment. The address may lie beyond
+    /// Returns the address of `offset`, if its section has a segment. The address can lie beyond
     /// the segment's end if the segment is shorter than a section.
     #[inline]
     pub(crate) fn try_address(&self, offset: u64) -> Option<NonNull<u8>> {
@@ -198,7 +198,7 @@ impl Sections {
     }
 
     /// Returns the id of the extent whose granule contains `address`. If `address` is outside of
-    /// all segments, may return the id of any extent.
+    /// all segments, can return the id of any extent.
     #[inline]
     pub(crate) fn extent_id_at_address(&self, address: usize) -> Option<u32> {
         let (_, section, at) = self.section_at(address)?;

@@ -49,7 +49,7 @@ struct State {
     segment_bytes: usize,
     /// The free address space.
     free_runs: FreeRuns,
-    /// The words of the extent table that have a spare descriptor.
+    /// The words of the extent table's bitmap that have a clear bit, that is, a spare descriptor.
     spare: MaxTree,
 }
 
@@ -126,13 +126,13 @@ impl<D: Zeroed> Space<D> {
         self.sections.bytes() + self.extents.bytes() + self.state_bytes.load(Relaxed)
     }
 
-    /// Returns the supply, which may refuse requests before they reach the system.
+    /// Returns the supply, which can refuse requests before they reach the system.
     pub fn supply(&self) -> Option<&dyn Supply> {
         self.supply.as_deref()
     }
 
-    /// Allocates an extent of `pages` uncommitted pages at the lowest offset with room. The extent
-    /// gets the lowest free number. `tag` is a value for the owner.
+    /// Allocates an extent of `pages` uncommitted pages at the lowest offset with enough free
+    /// pages. The extent gets the lowest free number. `tag` is a value for the owner.
     pub fn alloc(&self, pages: u32, tag: u32) -> Result<ExtentId, Error> {
         if pages == 0 || pages > EXTENT_PAGES_MAX.min(section_pages()) {
             return Err(Error::ExtentLength { pages });
@@ -179,7 +179,7 @@ impl<D: Zeroed> Space<D> {
         unsafe { self.extents.release(&mut state.spare, id) };
     }
 
-    /// Reserves a further segment that has room for an extent of `pages` pages. If the system
+    /// Reserves a further segment that has space for an extent of `pages` pages. If the system
     /// refuses the segment, tries smaller ones.
     fn grow(&self, state: &mut State, pages: u32) -> Result<(), Error> {
         let segments = state.segments.len();
@@ -250,14 +250,14 @@ impl<D: Zeroed> Space<D> {
     }
 
     /// Returns the extents, lowest number first. Each extent is looked up when the iterator reaches
-    /// it. Another thread may free or replace an extent before the caller reads the descriptor.
+    /// it. Another thread can free or replace an extent before the caller reads the descriptor.
     pub fn live(&self) -> impl Iterator<Item = ExtentId> {
         self.extents.live()
     }
 
-    /// Returns the extent whose granules contain `offset`. The last granule may extend beyond the
-    /// extent's pages. If the offset may lie in no live extent, the caller must compare it with
-    /// [`Extent::start`] and [`Extent::pages`].
+    /// Returns the extent whose granules contain `offset`. The last granule can extend beyond the
+    /// extent's pages. If it is possible that no live extent contains the offset, the caller must
+    /// compare it with [`Extent::start`] and [`Extent::pages`].
     pub fn find(&self, offset: u64) -> Option<ExtentId> {
         self.sections.extent_id_at(offset).and_then(ExtentId::from_raw)
     }
@@ -269,8 +269,8 @@ impl<D: Zeroed> Space<D> {
     }
 
     /// Returns the extent whose granules contain `address`. If `address` is outside of all extents,
-    /// the result may be any extent. If the address may lie in no live extent, the caller must
-    /// compare it with the extent's addresses.
+    /// the result can be any extent. If it is possible that no live extent contains the address,
+    /// the caller must compare it with the extent's addresses.
     #[inline]
     pub fn extent_at(&self, address: usize) -> Option<(ExtentId, &Extent<D>)> {
         let id = ExtentId::from_raw(self.sections.extent_id_at_address(address)?)?;
@@ -304,7 +304,7 @@ impl<D: Zeroed> Space<D> {
         debug_assert!(len as u64 <= SECTION_BYTES as u64 - (offset & (SECTION_BYTES as u64 - 1)));
         // SAFETY: the caller guarantees that the bytes lie in a live extent, and that no thread
         // changes them. An extent is contiguous memory of a segment. The memory of an extent is
-        // always initialised: it is zero or was written.
+        // always initialised, because it is zero or was written.
         unsafe { std::slice::from_raw_parts(self.address(offset).as_ptr(), len) }
     }
 
@@ -364,7 +364,7 @@ impl<D: Zeroed> Space<D> {
         let mut have_gone = true;
         self.for_each_range(batch.clone(), |ranges| {
             // SAFETY: the pages are committed, so they lie in live extents, whose segments are
-            // mapped; the caller guarantees that no thread depends on their bytes.
+            // mapped. The caller guarantees that no thread depends on their bytes.
             have_gone &= unsafe { release_all_at(ranges) };
         });
         for (id, pages) in batch.clone().filter(|_| !have_gone) {

@@ -106,7 +106,7 @@ impl<T: Zeroed> GrowingTable<T> {
         let made = start.checked_add(count).is_some_and(|end| end <= self.len());
         let fits = at + count as usize <= capacity(chunk);
         match self.chunk(chunk).filter(|_| made && fits) {
-            // SAFETY: as in `get`; if `made` is true, `len` is beyond the last of these elements.
+            // SAFETY: as in `get`. If `made` is true, `len` is beyond the last of these elements.
             Some(base) => unsafe {
                 std::slice::from_raw_parts(base.add(at).as_ptr(), count as usize)
             },
@@ -128,7 +128,7 @@ impl<T: Zeroed> GrowingTable<T> {
         })
     }
 
-    /// Releases a page to the system. The elements on the page then are zeros; on a locked page
+    /// Releases a page to the system. The elements on the page then are zeros. On a locked page
     /// they are unchanged.
     ///
     /// # Safety

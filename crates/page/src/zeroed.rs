@@ -1,4 +1,4 @@
-//! Types that may be read from newly mapped or released memory before they are written.
+//! Types whose values can be read from newly mapped or released memory before they are written.
 //!
 //! # Safety
 //! New memory, and memory that was released, reads as zero. So a value of such a type must be valid
@@ -9,11 +9,11 @@ use crate::bits::PageSet;
 use crate::residency::Residency;
 use crate::sync::{AtomicPtr, AtomicU32, AtomicU64};
 
-/// A type whose values may begin as zero bytes, and may be reset to zero bytes.
+/// A type whose values can begin as zero bytes, and can be reset to zero bytes.
 ///
 /// # Safety
-/// A value of zero bytes is valid. Zero bytes may replace a value at any time, even while
-/// references to the value exist: all mutable parts are atomic.
+/// A value of zero bytes is valid. Zero bytes can replace a value at any time, even while
+/// references to the value exist, because all mutable parts are atomic.
 pub unsafe trait Zeroed: Send + Sync {}
 
 // SAFETY: `()` has no bytes.

@@ -63,7 +63,7 @@ fn released_pages_are_really_given_back() {
         space.charge(PAGES).unwrap();
         for page in 0..PAGES as u64 {
             let at = space.extent(id).start() + page * page_size() as u64;
-            // SAFETY: the page was charged above; only this thread uses the space.
+            // SAFETY: the page was charged above. Only this thread uses the space.
             unsafe { space.write(at, b"x") };
         }
     }

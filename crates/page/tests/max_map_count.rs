@@ -82,7 +82,7 @@ fn segments_that_are_not_taken_back_stay_in_use() {
     let amid: Vec<_> = (0..40).filter(is_amid).collect();
     assert!(amid.len() > 3, "no segments lie side by side: {maps:x?}");
     let (start, len) = exhaust();
-    // The space keeps the first unused segment; the system refuses to unmap the other segments.
+    // The space keeps the first unused segment. The system refuses to unmap the other segments.
     // SAFETY: no thread uses the extent's addresses.
     amid.iter().for_each(|&nth| unsafe { space.free(ids[nth]) });
     space.check();

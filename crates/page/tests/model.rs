@@ -144,7 +144,7 @@ impl Granules {
         ((start / SECTION) as usize, first..first + pages.div_ceil(self.granule) as usize)
     }
 
-    /// Returns the offset of the lowest run of free granules with room for `pages` pages, in
+    /// Returns the offset of the lowest run of free granules with space for `pages` pages, in
     /// sections with address space.
     fn lowest(&self, pages: u32) -> Option<u64> {
         let count = pages.div_ceil(self.granule) as usize;

@@ -21,7 +21,7 @@ fn what_is_left_is_known() {
     };
     assert_ne!(start, libc::MAP_FAILED);
     let left = room::left().unwrap();
-    // The test harness may also map some memory.
+    // The test harness can also map some memory.
     assert!(left < all - len / 2 && left > all - 2 * len, "{left} of {all}");
     // SAFETY: the range was mapped above.
     assert_eq!(unsafe { libc::munmap(start, len) }, 0);

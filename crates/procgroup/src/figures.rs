@@ -97,7 +97,7 @@ figures! {
     calls_timed_ns: u64::saturating_add,
     /// The time that each system call takes to enter and leave the runtime, in nanoseconds.
     signal_ns: own,
-    /// The index of the backend's description plus 1, or 0 if unknown.
+    /// The index of the backend in `ARENA_BACKENDS` plus 1, or 0 if unknown.
     backend: own,
 }
 
@@ -184,13 +184,13 @@ impl Figures {
 }
 
 /// Returns the number for a backend's name and the reason for its choice. The number is the index
-/// in the list of descriptions plus 1, or 0 if the list has no such description.
+/// in `ARENA_BACKENDS` plus 1, or 0 if the list does not contain the two.
 fn backend_number(name: &str, reason: &str) -> u64 {
     let is_it = |of: &&str| of.split_once(": ") == Some((name, reason));
     ARENA_BACKENDS.iter().position(is_it).map_or(0, |nth| nth as u64 + 1)
 }
 
-/// Returns the backend's name and the reason for its choice, given the number of the description.
+/// Returns the backend's name and the reason for its choice, which `number` encodes.
 fn backend_of(number: u64) -> (&'static str, &'static str) {
     let nth = number.checked_sub(1).and_then(|nth| usize::try_from(nth).ok());
     let text = nth.and_then(|nth| ARENA_BACKENDS.get(nth)?.split_once(": "));

@@ -14,7 +14,7 @@
 //!   shared    = inherited - the parent's `changed` now; at most the memory that the parent holds
 //! ```
 //! A parent that has ended or is about to execute a program shares no memory. Storing an object in
-//! free room of a page of the pool changes the page. Freeing all objects of a page releases the
+//! free space of a page of the pool changes the page. Freeing all objects of a page releases the
 //! page.
 
 use crate::layout::{Part, Slot};
@@ -73,7 +73,7 @@ pub(crate) struct Said {
     pub(crate) life: AtomicU64,
 }
 
-/// The counts of memory that a child may inherit: the compressed pool, and resident blocks.
+/// The counts of memory that a child inherits in a fork: the compressed pool, and resident blocks.
 #[derive(Debug, Default)]
 pub(crate) struct Sharing {
     pub(crate) pool: Said,
@@ -111,7 +111,8 @@ impl Sharing {
     }
 
     /// Records the state of the pool: its pages have `pages` bytes, `room` of these bytes are free,
-    /// and objects of `gone` bytes were freed or moved until now. Publishes the change in `slot`.
+    /// and objects of `gone` bytes were freed or moved until now. Publishes in `slot` by how much
+    /// `gone` has grown.
     pub(crate) fn note_pool(&self, slot: Option<Slot<'_>>, pages: u64, room: u64, gone: u64) {
         self.pool.whole.store(pages.saturating_sub(WEIGHT * room), Relaxed);
         let changed = gone.saturating_mul(WEIGHT);

@@ -18,14 +18,14 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"uzramtr9");
 pub(crate) const HEAD: usize = 16;
-/// The number of words in a slot, which is two cache lines. A slot holds the numbers that other
-/// processes add up, and requests to the slot's process.
+/// The number of 8-byte words in a slot, which is two cache lines. A slot holds the numbers that
+/// other processes add up, and requests to the slot's process.
 pub(crate) const SLOT: usize = 16;
 /// The number of words in a row: the named figures, then the histogram of the durations of faults.
 pub(crate) const ROW: usize = 64;
 /// The maximum number of slots. The head and this number of slots use less than 64 KiB.
 pub(crate) const SLOTS: usize = 510;
-/// The number of words in a process's name. The kernel's names have 16 bytes.
+/// The number of 8-byte words in a process's name. The kernel's names of processes have 16 bytes.
 pub(crate) const NAME: usize = 2;
 /// The process ID in a slot that is being freed.
 pub(crate) const CLEARED: u64 = u64::MAX;
@@ -125,7 +125,7 @@ words! {
 pub(crate) const EXECUTES: u64 = 1;
 /// A value of `end`. The process ended by itself, but could not report its figures.
 pub(crate) const UNREPORTED: u64 = 2;
-/// A bit of `shared`. The process maps shared memory, which may not be measured yet.
+/// A bit of `shared`. The process maps shared memory, which is possibly not measured yet.
 pub(crate) const MAPS: u64 = 1;
 
 /// The words of a slot for one kind of inherited memory, the pool or blocks (see `inherited`).
@@ -179,7 +179,7 @@ pub(crate) fn shared_bytes(word: u64) -> u64 {
 
 impl Slot<'_> {
     /// Prepares the slot for a new process. `name` is the process's name, padded with zeros. Clears
-    /// the words that a killed process may have left in the slot.
+    /// the words that a killed process has possibly left in the slot.
     pub(crate) fn begin(&self, name: [u8; 8 * NAME]) {
         [self.waits, self.peers, self.shared, self.end]
             .iter()

@@ -5,8 +5,8 @@
 //!   this process: 0 ---- floor ------------- share ------------------------ what it holds
 //!                        | evicted if it needs room      | evicted if any process needs room    |
 //! ```
-//! A process may keep resident blocks up to its floor, so that it can run whatever the other
-//! processes hold. Each process therefore adds at most one floor to the excess over the limit
+//! A process is allowed to keep resident blocks up to its floor, so that it can run whatever the
+//! other processes hold. Each process therefore adds at most one floor to the excess over the limit
 //! (zm-L5).
 
 use crate::inherited::set_parent;
@@ -89,7 +89,7 @@ impl SharedLimit for GroupMember {
 
     fn is_measurement_due(&self) -> bool {
         // The program can write blocks that were opened ahead, and no fault reports these writes.
-        // So the kernel's count may soon exceed the count of the last measurement.
+        // So the kernel's count can soon exceed the count of the last measurement.
         let every = if self.beside.load(Relaxed) < 0 { SAMPLE_OPENED } else { SAMPLE };
         let passed = milliseconds().saturating_sub(self.measured.load(Relaxed));
         self.samples.fetch_add(1, Relaxed).is_multiple_of(every) || passed >= SAMPLE_TIME

@@ -137,7 +137,7 @@ impl GroupMember {
     }
 
     /// Publishes that this process holds no memory, because it is about to execute a program. Other
-    /// threads may run until `execve`. The new program adds its own figures to `done`. If `done` is
+    /// threads can run until `execve`. The new program adds its own figures to `done`. If `done` is
     /// `None`, `execve` has failed, and the function undoes the publication.
     pub(crate) fn set_executing(&self, done: Option<&Figures>) {
         let Some(slot) = self.slot.own() else { return };
@@ -175,7 +175,8 @@ impl GroupMember {
         }
     }
 
-    /// Publishes that this thread is about to wait. Other processes may then poke the thread.
+    /// Publishes that this thread is about to wait. From then on, other processes poke the thread
+    /// if necessary.
     pub fn waits(&self) {
         self.slot.own().inspect(waits::begin);
     }
@@ -221,8 +222,8 @@ impl GroupMember {
         arena.retry_evictions();
     }
 
-    /// Publishes whether this process is confined. Debuggers send no requests to a confined
-    /// process.
+    /// Publishes whether this process is confined by a filter (pl-28). Debuggers send no requests
+    /// to a confined process.
     pub fn set_confined(&self, is_confined: bool) {
         self.own_peers().inspect(|peers| peers.set(CONFINED, is_confined));
     }

@@ -46,9 +46,10 @@ impl Exceeded {
         }
     }
 
-    /// Returns the description of an excess that was recorded and not reported yet. Returns `None`
-    /// if `may_say` returns false, or if the parent of this process is in the group and will report
-    /// the excess. Also returns `None` after the message that the limit can't be kept.
+    /// Returns the recorded excess over the limit if it was not reported yet. Returns `None` if
+    /// `may_say` returns false, or if the parent of this process is in the group and will report
+    /// the excess. Returns `None` too if the message that the limit can't be kept was reported
+    /// before.
     pub fn take(own: &GroupMember, may_say: impl FnOnce() -> bool) -> Option<Self> {
         let (group, head) = (own.group(), own.group().head());
         let held = head.exceeded.load(Relaxed);

@@ -87,7 +87,7 @@ impl Holdings {
     /// be kept. Without a record, returns the memory that the process can't evict now. `arena` is
     /// the arena of this process.
     pub fn of(own: &GroupMember, arena: &Arena) -> Self {
-        // Another thread may be storing these words, so they may belong to different records.
+        // Another thread may be storing these words, so they can belong to different records.
         let recorded = own.unevictable.each_ref().map(|word| word.load(Relaxed));
         let recorded = Some(recorded).filter(|bytes| *bytes != [0; 4]);
         let [compressed, resident, shared, unmanaged] =

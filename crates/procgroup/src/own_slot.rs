@@ -38,7 +38,7 @@ impl OwnSlot {
     /// Frees the slot. If `is_reported` is false, keeps the figures of the process in the slot's
     /// row.
     pub(crate) fn leave(&self, is_reported: bool) {
-        // Another thread may free the slot at the same time.
+        // Another thread can free the slot at the same time.
         let nth = self.own().map_or(NONE, |_| self.nth.swap(NONE, Relaxed));
         if nth != NONE {
             self.group.leave(nth, self.process.load(Relaxed), is_reported);

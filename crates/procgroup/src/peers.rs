@@ -38,7 +38,7 @@ pub(crate) const CONFINED: u64 = 64;
 /// Which memory a process keeps resident because a debugger asked for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kept {
-    /// The process may evict any block.
+    /// The process is allowed to evict any block.
     Nothing,
     /// The process evicts nothing, and is filling its evicted blocks.
     Partly,

@@ -21,7 +21,7 @@ pub(crate) const SIGNAL_LOOKS: usize = 100_000;
 /// The minimum floor in bytes. A process keeps its floor resident, whatever the other processes
 /// hold.
 pub(crate) const FLOOR_MIN: u64 = 1 << 20;
-/// The maximum floor in bytes. N processes may exceed the limit by N floors.
+/// The maximum floor in bytes. Together, N processes can exceed the limit by N floors.
 pub(crate) const FLOOR_MAX: u64 = 16 << 20;
 /// The floor is at most 1/`FLOOR_SHARE_MAX` of the limit, even if that is less than `FLOOR_MIN`.
 pub(crate) const FLOOR_SHARE_MAX: u64 = 8;
@@ -56,7 +56,7 @@ pub(crate) const SAMPLE_TIME: u64 = 10;
 /// KiB counts as 1 KiB.
 pub(crate) const WEIGHT: u64 = 4;
 /// The maximum duration of a walk over the shared memory of all processes, in milliseconds. After
-/// this time, the walking process is treated as killed, and another process may walk.
+/// this time, the walking process is treated as killed, and another process can walk.
 pub(crate) const WALK_TIME_MAX: u64 = 60_000;
 /// The minimum time between two walks over shared memory, in milliseconds.
 pub(crate) const WALK_PAUSE: u64 = 250;

@@ -1,10 +1,10 @@
 //! The signals by which a process asks another process to make room, to fill evicted memory, or to
 //! keep its memory resident.
 //!
-//! A thread announces that it waits (`GroupMember::waits`). Other processes may then send SIGBUS to
-//! the thread, with a word that identifies a request. The user of this crate installs the handler
-//! of SIGBUS. The handler makes room if the interrupted code permits this, and then the interrupted
-//! call continues.
+//! A thread announces that it waits (`GroupMember::waits`). From then on, other processes send
+//! SIGBUS to the thread if necessary, with a value that encodes a request. The user of this crate
+//! installs the handler of SIGBUS. The handler makes room if the interrupted code permits this, and
+//! then the interrupted call continues.
 //!
 //! SIGSYS is not used. The kernel keeps only one pending SIGBUS and one pending SIGSYS. The SIGSYS
 //! of a request could replace the SIGSYS of a dispatched call, and that call would be lost. If the
@@ -12,16 +12,16 @@
 //!
 //! # Safety
 //! `Queued` has the layout of `siginfo_t` for a queued signal: the sender's process ID and user ID,
-//! then a word.
+//! then an 8-byte value.
 #![allow(unsafe_code)]
 
 use crate::policy::SIGNAL_LOOKS;
 use crate::process::own_number;
 
-/// The word that identifies a request to make room.
+/// The signal's value for a request to make room.
 const ROOM: u64 = u64::from_le_bytes(*b"uzrmpoke");
-/// The error numbers that identify requests other than `ROOM`. The word of `MEMORY` is an address,
-/// the word of `STAY` identifies a debugger, and the word of `LOOK` is 0.
+/// The error numbers that identify requests other than `ROOM`. The signal's value is an address for
+/// `MEMORY`, identifies a debugger for `STAY`, and is 0 for `LOOK`.
 const MEMORY: i32 = 0x757a;
 const STAY: i32 = 0x757b;
 const LOOK: i32 = 0x757c;
@@ -33,7 +33,7 @@ pub enum Request {
     Room,
     /// Fill the memory at this address. Another process is about to read or write the memory.
     Memory(usize),
-    /// Make all memory resident, and keep it resident for the debugger that the word identifies.
+    /// Make all memory resident, and keep it resident for the debugger that this value identifies.
     Stay(u64),
     /// Check whether the debugger for which memory stayed resident has left.
     Look,

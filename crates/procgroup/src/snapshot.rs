@@ -82,7 +82,7 @@ impl GroupSnapshot {
                     figures: row,
                 });
             }
-            // The row may belong to the previous process of the slot.
+            // The row possibly belongs to the previous process of the slot.
             let said = Some(row).filter(|row| row.process == *slot.process);
             let parent = slots.get((*slot.parent as usize).wrapping_sub(1)).map(Slot::of);
             let shares = parent.map(|parent| Shares::of(&slot, &parent)).unwrap_or_default();

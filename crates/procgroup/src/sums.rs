@@ -1,6 +1,6 @@
 //! Adds up the memory that the processes of a group hold, and computes each process's share of the
-//! limit. A process may hold its share while it needs room. All processes that need more memory get
-//! equal shares (zm-L6).
+//! limit. A process is allowed to hold its share while it needs room. All processes that need more
+//! memory get equal shares (zm-L6).
 //!
 //! ```text
 //!   limit: | a | b | c: share      | d: share      |    a and b hold less, and need no more
@@ -11,7 +11,7 @@ use crate::policy::{STEPS, WANT_TIME};
 use std::sync::atomic::Ordering::Relaxed;
 use zmem::Sum;
 
-/// The memory that a process may hold while it needs room to fill blocks.
+/// The memory that a process is allowed to hold while it needs room to fill blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Share {
     pub(crate) bytes: u64,

@@ -131,7 +131,7 @@ fn a_limit_is_divided_among_those_who_want_more() {
     assert_eq!(limit::share(&own, 1000), share((1000 - 100) / 2, true));
     group.slot(members[0].slot.nth()).wanted.store(u64::MAX, Relaxed);
     assert_eq!(limit::share(&own, 1000), share((1000 - 100) / 2, true));
-    // The other processes together may hold more than the limit.
+    // The other processes together can hold more than the limit.
     assert_eq!(limit::share(&own, 10), share(10 / 3, true));
     assert_eq!(limit::share(&own, 0).bytes, 0);
 }
@@ -219,7 +219,7 @@ fn child(parent: &GroupMember, process: &Waiting) -> GroupMember {
 fn a_pool_that_a_child_shares_counts_once() {
     let (group, others) = (group(8), [waiting(), waiting()]);
     let own = GroupMember::new(group);
-    // Objects that were freed before the fork do not affect a child. Free room in pages counts as
+    // Objects that were freed before the fork do not affect a child. Free space in pages counts as
     // changed memory.
     own.note_pool(1000, 0, 700);
     own.note_pool(1040, 10, 800);
@@ -229,7 +229,7 @@ fn a_pool_that_a_child_shares_counts_once() {
     publish(&two, 1500, 0);
     let held = || sum(&own, 1500, 0, 0).held;
     assert_eq!(held(), 1500 + 500 + 500);
-    // A child frees an object. The object's pages may then be released or written to.
+    // A child frees an object. Then the owner can release the object's pages or write to them.
     one.note_pool(1040, 30, 820);
     assert_eq!((held(), one.held(1500)), (1500 + 580 + 500, 580));
     two.note_pool(1140, 30, 820);
@@ -287,7 +287,7 @@ fn blocks_that_a_child_shares_count_once_until_they_are_touched() {
     one.leave_blocks(500);
     assert_eq!((sum().held, sum().evictable), (5000 + 1500 + 1000, 3500));
     assert_eq!((one.blocks(), borrowed(&one)), (2500, 2500));
-    // The parent touches shared blocks. These blocks may differ from the blocks that the child
+    // The parent touches shared blocks. These blocks can differ from the blocks that the child
     // touched.
     own.leave_blocks(700);
     assert_eq!((sum().held, own.blocks()), (5000 + 2200 + 1700, 2300));
@@ -340,7 +340,7 @@ fn without_a_slot_a_process_is_by_itself() {
     let own = GroupMember::new(group);
     assert!(!own.slot.is_taken());
     publish(&own, 7, 7);
-    // A process that found no free slot takes no slot later, because a new process may need a slot
+    // A process that found no free slot takes no slot later, because a new process can need a slot
     // that becomes free.
     drop(processes);
     let next = GroupMember::new(group);
@@ -379,7 +379,7 @@ fn a_process_with_blocks_opened_ahead_is_weighed_often() {
     let own = GroupMember::new(group(2));
     let due = || (0..512).filter(|_| own.is_measurement_due()).count();
     for (all, counted, samples) in [(5000, 5000, 2), (5000, 9000, 128), (9000, 5000, 2)] {
-        // On a busy machine, the calls may take longer than the interval between measurements.
+        // On a busy machine, the calls can take longer than the interval between measurements.
         let is_so = |_| {
             note_all(&own, all, counted, 0);
             due() == samples
@@ -403,7 +403,7 @@ fn that_the_limit_is_lost_is_said_once() {
     let own = GroupMember::new(group);
     let take = |may_say| OverLimit::take(&own, |_| may_say).map(|over| (over.stays, over.most));
     assert_eq!(take(true), None);
-    // Any process of the group may report the message.
+    // Any process of the group can report the message.
     publish(&own, 4000, 1000);
     let kept = [1000, 500, 0, 1500];
     let recorded = || own.unevictable.each_ref().map(|word| word.load(Relaxed));
@@ -437,8 +437,8 @@ fn a_limit_that_was_exceeded_is_reported_once_with_the_most_memory() {
     assert_eq!(take(false), None);
     let held = Exceeded { held: 1200, process: own_number(), name, most: 900 };
     assert_eq!((take(true), take(true)), (Some(held), None));
-    // The message is reported only once. The message is not reported after the message that the
-    // limit can't be kept.
+    // This message is reported only once. If the message that the limit can't be kept was reported
+    // before, this message is not reported at all.
     note(5000, 300);
     assert_eq!(take(true), None);
     group.head().reported.store(1, Relaxed);

@@ -1,5 +1,5 @@
-//! Threads that wait, and that other processes may poke. A poked thread receives a signal and
-//! evicts memory of its process (zm-L6).
+//! Threads that wait, and that other processes poke if necessary. A poked thread receives a signal
+//! and evicts memory of its process (zm-L6).
 //!
 //! ```text
 //!   word `waits` of a slot: the waiting thread that may be poked, or 0; with `POKING` while it is
@@ -42,7 +42,8 @@ fn poke(slot: &Slot<'_>, request: Request) {
     }
 }
 
-/// Publishes that this thread is about to wait. Other processes may then poke the thread.
+/// Publishes that this thread is about to wait. From then on, other processes poke the thread if
+/// necessary.
 pub(crate) fn begin(slot: &Slot<'_>) {
     let _other = slot.waits.compare_exchange(0, own_thread(), AcqRel, Acquire);
 }

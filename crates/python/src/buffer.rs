@@ -12,7 +12,7 @@ use pyo3::prelude::*;
 use std::mem::MaybeUninit;
 use std::slice;
 
-/// A view that is released on drop. The view is not moved, because an object may keep the view's
+/// A view that is released on drop. The view is not moved, because an object can keep the view's
 /// address.
 struct View<'v>(&'v mut ffi::Py_buffer);
 
@@ -58,14 +58,14 @@ pub(crate) fn with_bytes<T>(
     if view.len() == 0 {
         return Ok(work(&[]));
     }
-    // SAFETY: see the head of this file; the view outlives the call.
+    // SAFETY: see the head of this file. The view outlives the call.
     Ok(work(unsafe { slice::from_raw_parts(view.0.buf.cast(), view.len()) }))
 }
 
-/// Calls `work` with the bytes of an object, which `work` may write.
+/// Calls `work` with the bytes of an object, which `work` is allowed to write.
 ///
 /// # Errors
-/// As for [`with_bytes`]; also `BufferError` if the memory is read-only.
+/// The errors of [`with_bytes`], and `BufferError` if the memory is read-only.
 pub(crate) fn with_bytes_mut<T>(
     object: &Bound<'_, PyAny>,
     work: impl FnOnce(&mut [u8]) -> T,
@@ -75,7 +75,7 @@ pub(crate) fn with_bytes_mut<T>(
     if view.len() == 0 {
         return Ok(work(&mut []));
     }
-    // SAFETY: see the head of this file; the view outlives the call, and is writable.
+    // SAFETY: see the head of this file. The view outlives the call, and is writable.
     Ok(work(unsafe { slice::from_raw_parts_mut(view.0.buf.cast(), view.len()) }))
 }
 
@@ -92,7 +92,7 @@ pub(crate) unsafe fn describe(
     flags: i32,
 ) -> PyResult<()> {
     let bytes = bytes as ffi::Py_ssize_t;
-    // SAFETY: the caller guarantees that `view` is valid; the view takes its own reference to the
+    // SAFETY: the caller guarantees that `view` is valid. The view takes its own reference to the
     // object.
     let filled =
         unsafe { ffi::PyBuffer_FillInfo(view, object.as_ptr(), start.cast(), bytes, 0, flags) };

@@ -43,7 +43,7 @@ use uzram::{Dictionary, DictionarySource};
 ///
 /// `cache[key]` and `get` make a value the most recently used; `peek`, `in` and the views do not.
 /// An iteration visits the keys that exist at its start, the least recently used first. An
-/// iteration keeps a list of the keys until its end. Any thread may call any method. After a fork,
+/// iteration keeps a list of the keys until its end. Any thread can call any method. After a fork,
 /// parent and child each have a copy. If many keys have the same hash, a cache is slower than a
 /// dict.
 #[pyclass(frozen, weakref, mapping, module = "uzram")]
@@ -86,7 +86,7 @@ fn put_all(kept: &Kept, other: &Bound<'_, PyAny>) -> Answer<()> {
         }
     } else {
         for pair in other.try_iter()? {
-            // A pair may be any iterable of two elements, as for a dict.
+            // A pair can be any iterable of two elements, as for a dict.
             let pair = pair?.try_iter()?.collect::<PyResult<Vec<_>>>()?;
             let Ok([key, value]) = <[_; 2]>::try_from(pair) else {
                 return Err(value_error("a pair of key and value has two elements"));

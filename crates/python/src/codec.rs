@@ -34,7 +34,7 @@ pub(crate) fn algorithms() -> Vec<&'static str> {
 /// Returns a dictionary of at most `size` bytes, for the `dictionary` argument of a `Device`.
 ///
 /// `samples` are bytes-like objects, each similar to the data that will be compressed as one unit.
-/// At least eight samples are required. Together they must have at least `size` bytes; a hundred
+/// At least eight samples are required. Together they must have at least `size` bytes. A hundred
 /// times `size` is better. The same samples always result in the same dictionary.
 #[pyfunction]
 pub(crate) fn train_dictionary<'py>(

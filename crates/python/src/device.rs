@@ -15,7 +15,7 @@ use uzram::{Config, Damage, by_name};
 
 /// A device of `size` bytes that compresses the data written to it, in memory.
 ///
-/// Any thread may read and write any range. Bytes that were never written read as zeros, and use no
+/// Any thread can read and write any range. Bytes that were never written read as zeros, and use no
 /// memory. `size` is rounded up to whole slots of 4096 bytes.
 ///
 /// `algorithm` is one of `algorithms()`, with its `level` (None selects its default). `block_size`

@@ -32,7 +32,7 @@ use uzram::{Advice, RegionOptions, SLOT_BYTES, by_name};
 /// its `level` (None selects its default). `block_size` is the unit of compression in bytes: 4096,
 /// 8192, 16384, 32768 or 65536.
 ///
-/// Memory that can't be evicted may exceed the limit: data that do not shrink, compressed data that
+/// Memory that can't be evicted can exceed the limit: data that do not shrink, compressed data that
 /// do not fit, and locked memory. After the limit was lowered, or a lock ended, the limit holds
 /// within about half a second. After incompressible data become compressible, the limit holds
 /// within some seconds.
@@ -97,7 +97,7 @@ impl Region {
     /// Python calls this with a valid `view`.
     unsafe fn __getbuffer__(slf: &Bound<'_, Self>, view: *mut Py_buffer, flags: i32) -> Answer<()> {
         let region = slf.get().0.take()?;
-        // SAFETY: Python passed the view to `__getbuffer__`; the memory stays mapped while a view
+        // SAFETY: Python passed the view to `__getbuffer__`. The memory stays mapped while a view
         // is counted as a user.
         let described =
             unsafe { describe(slf.as_any(), view, region.as_ptr(), region.len(), flags) };

@@ -7,8 +7,8 @@ use std::hint;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Whether the thread that finished last still runs Python code before its next call. The flag is
-/// only a hint: another thread may have taken the interpreter, and two threads may have set the
-/// flag.
+/// only a hint, because another thread may have taken the interpreter, and two threads may have set
+/// the flag.
 static HELD: AtomicBool = AtomicBool::new(false);
 
 /// Runs `work` on `bytes` bytes. If the work is long enough, lets other Python threads run at the

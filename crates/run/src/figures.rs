@@ -65,7 +65,7 @@ impl Figures {
     /// Returns the figures of processes. `text` holds the lines that processes wrote when they
     /// ended. `unreported` holds the lines of processes that could not write theirs.
     pub fn parse(text: &str, unreported: Vec<Line>, tree_held_max: u64) -> Self {
-        // A process may write an incomplete line if the disk is full.
+        // A process can write an incomplete line if the disk is full.
         let lines = text.lines().filter_map(|line| serde_json::from_str(line).ok());
         // The sum reports the backend of the last line, so the lines that processes wrote come
         // last.
@@ -77,7 +77,7 @@ impl Figures {
     pub fn new(processes: Vec<Line>, tree_held_max: u64, is_short: Option<bool>) -> Self {
         let sum = sum_of(&processes);
         // The group's maximum may be too low, because the group's memory is sampled only now and
-        // then. A process may hold its own maximum between two samples.
+        // then. A process can hold its own maximum between two samples.
         let held_max = processes.iter().map(|line| number(line, "held_max")).max().unwrap_or(0);
         let tree_held_max = tree_held_max.max(held_max);
         Figures { processes, sum, tree_held_max, is_short }

@@ -1,4 +1,4 @@
-//! Finds the host that runs programs.
+//! Finds `uzram-host`, the executable that contains the runtime.
 
 use crate::refusal::{Refusal, escaped};
 use std::env;
@@ -35,7 +35,7 @@ pub(crate) fn find() -> Result<PathBuf, Refusal> {
     Ok(found.clone())
 }
 
-/// Returns the paths where the host may be, in the order of the search.
+/// Returns the possible paths of the host, in the order of the search.
 fn beside(command: &Path) -> Vec<PathBuf> {
     let dir = command.parent().unwrap_or(Path::new("/"));
     let installed = dir.parent().unwrap_or(dir).join("lib/uzram");

@@ -96,7 +96,7 @@ fn look_up(name: &OsStr) -> Result<PathBuf, Refusal> {
     })
 }
 
-/// Checks that a file may be executed.
+/// Checks that this user is allowed to execute a file.
 fn executable(file: &Path) -> io::Result<()> {
     if !file.metadata()?.is_file() {
         let why = "it is not a regular file";

@@ -39,7 +39,7 @@ pub struct Options<'o> {
     /// Whether only the first program has a host. Programs that the first program executes then run
     /// without a host.
     pub is_first_only: bool,
-    /// Whether a host may be injected into a program.
+    /// Whether helpers are allowed to inject a host into a program.
     pub may_inject: bool,
     /// The file to which processes append their figures.
     pub stats: Stats<'o>,

@@ -23,8 +23,8 @@ pub struct Start<'s> {
 }
 
 impl<'s> Start<'s> {
-    /// Finds a program, and checks that a host can run it. Calls `adjust` for each command that may
-    /// execute the program.
+    /// Finds a program, and checks that a host can run it. Calls `adjust` for each command that
+    /// possibly executes the program.
     ///
     /// # Errors
     /// Fails with the reason why the program can't be started.

@@ -75,7 +75,7 @@ impl Found {
 /// `None`. Any file can have the name of a shared file, so the kind and size are also checked.
 ///
 /// # Errors
-/// Fails if the target may be a shared file of uzram, but can't be opened.
+/// Fails if the target is possibly a shared file of uzram, but can't be opened.
 pub(crate) fn open(link: &Path) -> io::Result<Option<Found>> {
     let is_named = |to: &Path| to.as_os_str() == &*format!("/memfd:{NAME} (deleted)");
     if !read_link(link).is_ok_and(|to| is_named(&to)) {

@@ -56,7 +56,7 @@ fn arena(
         brk => brk,
     };
     let start = brk.next_multiple_of(CHUNK);
-    // The range is reserved first, because the C library's allocator may still move the break.
+    // The range is reserved first, because the C library's allocator can still move the break.
     let is_reserved = reserve(&(brk.next_multiple_of(PAGE)..start));
     let wanted = settings.arena.unwrap_or(ARENA_MAX);
     let mut bytes = wanted.next_multiple_of(CHUNK).max(ARENA_MIN);

@@ -1,5 +1,5 @@
 //! Retries faults during a change of mappings by another thread (pl-25). The runtime changes a
-//! mapping in several steps, so a fault may occur between two steps.
+//! mapping in several steps, so a fault can occur between two steps.
 
 use crate::pieces::Kind;
 use crate::policy::{FAULT_TRIES, LOCKED_TRIES};

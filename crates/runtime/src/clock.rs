@@ -1,4 +1,4 @@
-//! The clock of the runtime's own code. The vDSO reads the clock. A program may unmap the vDSO, or
+//! The clock of the runtime's own code. The vDSO reads the clock. A program can unmap the vDSO, or
 //! disable the time stamp counter that the vDSO reads.
 //!
 //! ```text
@@ -41,7 +41,7 @@ pub(crate) fn begin() {
     }
 }
 
-/// If a call is PR_SET_TSC, records that the time stamp counter may be disabled.
+/// If a call is PR_SET_TSC, records that the time stamp counter is possibly disabled.
 pub(crate) fn note(number: usize, args: &[usize; 6]) {
     if number as i64 == libc::SYS_prctl && args[0] as i32 == libc::PR_SET_TSC {
         IS_COUNTER_OFF.store(true, Relaxed);

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering::Relaxed;
 /// Fills all blocks, and evicts nothing while the debugger that `word` identifies is attached.
 /// If another thread changes mappings, the request is deferred.
 pub(crate) fn stay(program: &Program, word: u64) {
-    // A filter of the process may refuse the later checks for debuggers. A child of `vfork` does
+    // A filter of the process can refuse the later checks for debuggers. A child of `vfork` does
     // not use its parent's slot.
     if word == 0 || program.is_confined.load(Relaxed) || program.arena.is_lent() {
         return;

@@ -20,7 +20,8 @@ use dispatch::{Call, Outcome, read_memory, system};
 use procgroup::{GroupMember, Kept, ProcessGroup, Request};
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Returns whether a call may open a file in /proc. Calls that open other files are simple (di-12).
+/// Returns whether a call possibly opens a file in /proc. Calls that open other files are simple
+/// (di-12).
 fn may_be_of_proc(call: &Call) -> bool {
     let [first, second, ..] = call.args();
     let path = if call.number() as i64 == libc::SYS_open { first } else { second };
@@ -61,8 +62,8 @@ pub(crate) fn after_debugger(program: &Program, call: &Call, outcome: Outcome) {
 }
 
 fn peer_group(program: &Program) -> Option<&ProcessGroup> {
-    // A filter may end the confined program for calls that the program does not make itself. A
-    // child of `vfork` shares this memory, so the child is not handled as a debugger.
+    // The filter of the confined program possibly ends it for calls that the program does not make
+    // itself. A child of `vfork` shares this memory, so the child is not handled as a debugger.
     let is_free = !program.is_confined.load(Relaxed) && !program.arena.is_lent();
     program.member().filter(|_| is_free).map(GroupMember::group)
 }

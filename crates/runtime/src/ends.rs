@@ -26,13 +26,13 @@ pub(crate) fn end_thread_for(program: &Program, number: usize, args: &[usize; 6]
     if filtered::is_confining(program, number, args) {
         confine(program);
     } else if calls::spec(number).is_some_and(|spec| spec.ends_own_thread.holds(args)) {
-        // The thread may start again when blocks are evicted.
+        // The thread is allowed to start again when blocks are evicted.
         program.arena.rest();
     }
 }
 
 /// Prepares a call after which a filter refuses calls of the runtime. The runtime's own thread
-/// never starts again, because the filter may kill a process that creates a thread.
+/// never starts again, because the filter possibly kills a process that creates a thread.
 fn confine(program: &Program) {
     let is_first = !program.is_confined.swap(true, Relaxed);
     program.is_newly_confined.fetch_or(is_first, Relaxed);
@@ -55,14 +55,14 @@ pub(crate) fn before_end(program: &Program, call: &mut Call) {
         libc::SYS_exit if program.threads.load(Relaxed) > 1 => {}
         libc::SYS_exit | libc::SYS_exit_group => report::report_end(program),
         libc::SYS_execve | libc::SYS_execveat => {
-            // The warning is written before the execution, because the next program may close
+            // The warning is written before the execution, because the next program can close
             // standard error before it ends.
             over_limit::warn_if_over_limit(program);
             report::begin_exec(program);
         }
         _ => return,
     }
-    // A filter may end the program for a call that the program does not make itself.
+    // The filter possibly ends the program for a call that the program does not make itself.
     if !program.is_confined.load(Relaxed) {
         robust::pin(&program.arena, call.note(), number == libc::SYS_exit);
     }

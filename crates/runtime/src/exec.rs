@@ -195,7 +195,8 @@ impl Hosting {
     }
 }
 
-/// Returns whether a list of strings continues at `address`. A word 0 ends a list.
+/// Returns whether an array of pointers to strings continues at `address`. A null pointer ends the
+/// array.
 fn has_word(address: usize) -> bool {
     words(address).is_some_and(|[word]| word != 0)
 }

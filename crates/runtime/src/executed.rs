@@ -25,7 +25,7 @@ fn name(path: &Path) -> Option<CString> {
     CString::new(path.as_os_str().as_bytes()).ok()
 }
 
-/// Returns whether this process may execute a file.
+/// Returns whether this process is allowed to execute a file.
 pub(crate) fn is_executable(path: &Path) -> bool {
     let Some(path) = name(path) else { return false };
     let (path, mode) = (path.as_ptr().addr(), libc::X_OK as usize);

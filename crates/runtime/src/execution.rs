@@ -6,7 +6,7 @@ use std::ffi::{CString, OsStr};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-/// Prefixes of paths by which a host can't open a file, because the paths may refer to descriptors
+/// Prefixes of paths by which a host can't open a file, because the paths can refer to descriptors
 /// that `execve` closes.
 const DESCRIPTORS: [&[u8]; 2] = [b"/proc/", b"/dev/fd/"];
 

@@ -65,7 +65,7 @@ impl Restriction {
     }
 
     /// Returns the effect of the restriction. If `is_confined`, the process has installed a filter
-    /// before, so the process may install another filter.
+    /// before, so the process is allowed to install another filter.
     fn effect(&self, is_confined: bool) -> Effect {
         let ask = |option: c_int| system(libc::SYS_prctl, [option as usize, 0, 0, 0, 0, 0]);
         let filter = match self {

@@ -20,8 +20,9 @@ use dispatch::{Call, Outcome, Step};
 use procgroup::GroupMember;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Does periodic work before a call, because this process may block in the call. Measures memory
-/// outside of the arena, and evicts for other processes. `nth` is the number of earlier calls.
+/// Does periodic work before a call, because this process possibly blocks in the call. Measures
+/// memory outside of the arena, and evicts for other processes. `nth` is the number of earlier
+/// calls.
 pub(crate) fn tend(program: &Program, nth: u64) {
     let Some(member) = program.member() else { return };
     debugged::look_for_debuggers(program);
@@ -55,7 +56,7 @@ pub(crate) fn before(program: &Program, call: &mut Call) -> Step {
         if let Some(result) = hosting.name_program(call) {
             return Step::Answer(result);
         }
-        // A filter of the program may refuse the calls that a host needs.
+        // A filter of the program possibly refuses the calls that a host needs.
         if !program.is_confined.load(Relaxed) {
             let helper = hosting.redirect(call, || program.is_heard());
             helpers::keep(call.note(), helper);
@@ -147,7 +148,7 @@ pub(crate) fn after(program: &Program, call: &mut Call, outcome: Outcome) -> Ste
                 program.end_confinement();
             }
         }
-        // A child of `vfork` may have left the runtime.
+        // A child of `vfork` has possibly left the runtime.
         libc::SYS_vfork | libc::SYS_clone | libc::SYS_clone3 => traced::manage_again(program),
         _ => {}
     }
@@ -158,12 +159,13 @@ pub(crate) fn after(program: &Program, call: &mut Call, outcome: Outcome) -> Ste
     }
     match outcome {
         Outcome::Returned(EFAULT) if pins::retry(call.note()) => again(program, call),
-        // The host can't be executed in this environment, but the program itself may be executable.
+        // The host can't be executed in this environment, but the program itself is possibly
+        // executable.
         Outcome::Returned(..0) if program.hosting.as_ref().is_some_and(|it| it.is_host(call)) => {
             call.restore();
             again(program, call)
         }
-        // A security module may refuse to execute the program because the process is traced.
+        // A security module can refuse to execute the program because the process is traced.
         Outcome::Returned(EPERM | EACCES) if helpers::dismiss(call.note()) => again(program, call),
         _ => {
             helpers::dismiss(call.note());

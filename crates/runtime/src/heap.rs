@@ -32,7 +32,7 @@ pub(crate) fn mapped() -> usize {
 
 impl Heap {
     /// Locks the heap before a fork, or unlocks it after the fork. The heap is locked last, because
-    /// a thread may allocate memory while it holds another lock.
+    /// a thread can allocate memory while it holds another lock.
     pub(crate) fn at_fork(&self, step: page::fork::Step) {
         self.0.at_fork(step);
     }
@@ -107,7 +107,7 @@ unsafe impl dlmalloc::Allocator for Mappings {
     }
 }
 
-// SAFETY: dlmalloc meets the trait's contract; the lock admits one thread at a time.
+// SAFETY: dlmalloc meets the trait's contract. The lock admits one thread at a time.
 unsafe impl GlobalAlloc for Heap {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         match own_mapping(layout) {

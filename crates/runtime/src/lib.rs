@@ -6,7 +6,7 @@
 //!                                            '-> pins: buffers are filled and pinned
 //!   touch of an evicted block -> dispatch -> Program::fault -> zmem: the arena
 //! ```
-//! The runtime is independent of the program's libraries: its heap lies in separate mappings, and
+//! The runtime is independent of the program's libraries. Its heap lies in separate mappings, and
 //! it takes no lock of the C library. `docs/design/runtime.md` lists the invariants (pl-1 ...). On
 //! other processors the crate is empty, because `dispatch` does not support them.
 #![cfg(target_arch = "x86_64")]

@@ -25,7 +25,7 @@ impl MemoryMap {
     /// Reads the kernel's record of this process.
     pub fn of_process() -> Option<Self> {
         let stat = String::from_utf8_lossy(&contents("/proc/self/stat")).into_owned();
-        // The second field is a name in parentheses, which may contain any bytes.
+        // The second field is a name in parentheses, which can contain any bytes.
         let fields: Vec<&str> = stat.rsplit_once(") ")?.1.split(' ').collect();
         let field = |nth: usize| fields.get(nth - 3)?.trim().parse::<u64>().ok();
         let heap_end = system(libc::SYS_brk, [0; 6]).ok()? as u64;
@@ -66,7 +66,7 @@ impl MemoryMap {
     }
 
     /// Passes the record to the kernel, with the auxiliary vector to which it refers. The kernel
-    /// may refuse the record.
+    /// can refuse the record.
     fn write(&self) {
         let (map, bytes) = ((&raw const *self).addr(), size_of::<Self>());
         let args = [libc::PR_SET_MM as usize, PR_SET_MM_MAP, map, bytes, 0, 0];

@@ -15,7 +15,7 @@ use std::ffi::c_int;
 
 /// The size of a signal mask in bytes.
 const MASK_BYTES: usize = size_of::<u64>();
-/// `madvise` values for blocks. Calls with these values may fail.
+/// `madvise` values for blocks. Calls with these values can fail.
 const HINTS: [c_int; 4] =
     [libc::MADV_COLD, libc::MADV_POPULATE_WRITE, libc::MADV_HUGEPAGE, libc::MADV_NOHUGEPAGE];
 /// The options of `prctl` that a host needs.
@@ -49,7 +49,7 @@ const OTHERS: [(i64, [usize; 6]); 2] = [
 pub(crate) enum Effect {
     None,
     /// Blocks can be evicted and filled, but other calls are refused. The fields state whether the
-    /// process may execute programs, and whether it may append to a file.
+    /// process is allowed to execute programs, and whether it is allowed to append to a file.
     Confines {
         executes: bool,
         reports: bool,

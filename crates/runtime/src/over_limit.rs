@@ -26,7 +26,7 @@ pub(crate) fn warn_if_over_limit(program: &Program) {
     /// The number of times that this process left the message to another process.
     static LEFT: AtomicU32 = AtomicU32::new(0);
     let may_say = |over_limit: &OverLimit| {
-        // A filter may end the program for calls that the program does not make itself.
+        // A filter possibly ends the program for calls that the program does not make itself.
         if program.is_confined.load(Relaxed) {
             return false;
         }

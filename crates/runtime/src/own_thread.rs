@@ -6,11 +6,11 @@
 //! storage. Only the host's own storage is initialised from the host's file, as on any thread
 //! (pl-10). The thread's system calls are not dispatched, and the thread accesses no memory of the
 //! program. pl-13: a process has at most one compressor thread. The next thread begins only after
-//! the kernel has reported that the last thread no longer uses the room.
+//! the kernel has reported that the last thread no longer uses the `Room`.
 //!
 //! # Safety
-//! The room stays mapped. The thread that changes `is_there` from 0 owns the room until the kernel
-//! sets `is_there` to 0 at the new thread's end.
+//! The `Room` stays mapped. The thread that changes `is_there` from 0 owns the `Room` until the
+//! kernel sets `is_there` to 0 at the new thread's end.
 #![allow(unsafe_code)]
 
 use crate::policy::END_LOOKS;
@@ -43,7 +43,7 @@ type Run = Box<dyn FnOnce() + Send>;
 pub(crate) static OWN_THREAD: OwnThread =
     OwnThread { room: OnceLock::new(), is_there: AtomicU32::new(0), last: AtomicU32::new(0) };
 
-/// The compressor thread, and the room in which it runs.
+/// The compressor thread, and the `Room` in which it runs.
 #[derive(Debug)]
 pub(crate) struct OwnThread {
     room: OnceLock<Room>,
@@ -75,7 +75,7 @@ unsafe extern "C" fn run_thread(run: *mut c_void) -> ! {
     // SAFETY: the caller guarantees that `run` is the address of a box that no other code uses.
     let run = unsafe { Box::from_raw(run.cast::<Run>()) };
     run();
-    // SAFETY: the thread ends; its stack and storage lie in memory that stays mapped.
+    // SAFETY: the thread ends. Its stack and storage lie in memory that stays mapped.
     unsafe {
         std::arch::asm!(
             "syscall",
@@ -100,7 +100,7 @@ impl StartThread for OwnThread {
             return false;
         };
         let run = Box::into_raw(Box::new(run));
-        // SAFETY: this thread owns the room and has all signals blocked; the argument is the
+        // SAFETY: this thread owns the `Room` and has all signals blocked. The argument is the
         // address of a box.
         let made = unsafe { room.start(FLAGS, &raw const self.is_there, run_thread, run.cast()) };
         if made > 0 {
@@ -128,7 +128,7 @@ impl StartThread for OwnThread {
                 system(libc::SYS_futex, [word, wait, seen as usize, time.as_ptr().addr(), 0, 0]);
             return false;
         }
-        // The kernel reports that the room is free before it has released all resources that the
+        // The kernel reports that the `Room` is free before it has released all resources that the
         // thread shared.
         last == 0 || (0..END_LOOKS).any(|_| !has_thread(last))
     }

@@ -79,7 +79,7 @@ pub(crate) fn complete_transfer(program: &Program, call: &Call, outcome: Outcome
 
 /// If a call is a transfer, waits until the other process has agreed to fill no block in place.
 pub(crate) fn greet_peer(program: &Program, number: usize, args: &[usize; 6]) {
-    // A filter may end the program for calls that the program does not make itself.
+    // A filter possibly ends the program for calls that the program does not make itself.
     let is_free = is_transfer(number) && !program.is_confined.load(Relaxed);
     let Some(member) = program.member().filter(|_| is_free) else { return };
     for nth in 0..PEER_TRIES {

@@ -41,8 +41,8 @@ impl Memory for ProgramMemory {
 }
 
 /// Fills and pins the blocks that a call accesses. If `is_lasting`, the blocks stay pinned after
-/// the call's return, because the kernel may access them later. Returns whether all memory that the
-/// call may access is pinned.
+/// the call's return, because the kernel possibly accesses them later. Returns whether all memory
+/// that the call can access is pinned.
 pub(crate) fn take(
     arena: &Arena,
     call: (usize, [usize; 6]),

@@ -21,7 +21,7 @@ fn libraries(arena: &Range<usize>) -> Range<usize> {
 pub(crate) fn find(space: &Space, arena: &Arena, bytes: usize) -> Option<usize> {
     let align = if bytes >= CHUNK { CHUNK } else { arena.block() };
     let of = arena.addresses();
-    // The addresses up to `least` remain free, so that the break can grow.
+    // The addresses below `least` remain free, so that the break can grow.
     let least = space.brk.map_or(of.start, |brk| brk.now.max(of.start) + CHUNK);
     let find = |end| space.pieces.find(least.min(end)..end, bytes, align.max(arena.block()));
     find(libraries(&of).start).or_else(|| find(of.end))
@@ -38,7 +38,7 @@ pub(crate) fn find_in_windows(
     let alike = |window: &Range<usize>| arena.is_executable(window.start) == is_executable;
     let mut windows = arena.windows().skip(1).filter(alike);
     match wanted.start {
-        // Only windows at addresses that the kernel chose are used, because a program may later map
+        // Only windows at addresses that the kernel chose are used, because a program can later map
         // its own addresses again.
         0 => windows
             .filter(|window| space.chosen.is_full(window.clone()))

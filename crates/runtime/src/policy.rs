@@ -4,9 +4,10 @@
 
 /// The minimum size of an arena in bytes.
 pub(crate) const ARENA_MIN: usize = 64 << 20;
-/// The maximum size of an arena in bytes. The size is limited, because each block takes a word. With
-/// 32 GiB and the kernel's default maximum of mappings, chunks would have 8 MiB instead of 4 MiB. A
-/// program of few pages would then need 0.2 ms more to mark the blocks of its first chunks.
+/// The maximum size of an arena in bytes. The size is limited, because each block takes a state
+/// word. With 32 GiB and the kernel's default maximum of mappings, chunks would have 8 MiB instead
+/// of 4 MiB. A program of few pages would then need 0.2 ms more to mark the blocks of its first
+/// chunks.
 pub(crate) const ARENA_MAX: usize = (32 << 30) - (64 << 20);
 /// If the limit on the number of mappings makes blocks larger than `UNIT_MAX`, the arena is halved
 /// repeatedly. A larger block would often be larger than a mapping of the program. The arena's size
@@ -27,9 +28,9 @@ pub(crate) const ABOVE_LIBRARY: usize = 24 << 20;
 /// The minimum size of a window in bytes. The number of windows is limited, so smaller mappings get
 /// no window.
 pub(crate) const WINDOW_MIN: usize = 2 << 20;
-/// If a reservation is larger than the remaining room for windows, its window gets this share of
-/// the room. The window covers the reservation's start, because programs use a reservation from its
-/// start upwards.
+/// If a reservation is larger than the remaining address space for windows, its window gets this
+/// share of that space. The window covers the reservation's start, because programs use a
+/// reservation from its start upwards.
 pub(crate) const RESERVED_SHARE: (usize, usize) = (3, 4);
 /// The minimum size in bytes of a read-only shared mapping that is recorded. Most smaller mappings
 /// are files of the C library.
@@ -58,7 +59,7 @@ pub(crate) const MUCH_SHARE: u64 = 16;
 pub(crate) const WEIGHED: u64 = 128;
 /// The memory outside of the arena is also measured if the kernel has mapped more than this share
 /// (1/64) of the limit since the last such measurement. At most this share is evicted in advance,
-/// because a program may never write to the mapping.
+/// because a program possibly never writes to the mapping.
 pub(crate) const OPENED_SHARE: usize = 64;
 
 // Faults, helpers and the own thread
@@ -71,7 +72,7 @@ pub(crate) const LOCKED_TRIES: u32 = 10_000;
 /// The number of consecutive interrupted calls of a thread after which the thread starts no helper.
 pub(crate) const EXEC_TRIES: u32 = 8;
 /// The number of slots for threads whose calls are interrupted. Few threads of a process execute
-/// programs. Two threads that share a slot may make more tries.
+/// programs. Two threads that share a slot can make more tries.
 pub(crate) const EXEC_SLOTS: usize = 16;
 /// The maximum number of checks whether the kernel has released a thread that is ending.
 pub(crate) const END_LOOKS: usize = 10_000;
@@ -81,7 +82,7 @@ pub(crate) const END_LOOKS: usize = 10_000;
 /// The number of bytes that a process fills for each request of another process.
 pub(crate) const BROUGHT: usize = 256 << 10;
 /// The pause between two tries of a request to another process. The signal is sent again after
-/// every `TRIES_OF_SIGNAL` tries, because the other process may not have handled the previous
+/// every `TRIES_OF_SIGNAL` tries, because the other process has possibly not handled the previous
 /// signal.
 pub(crate) static PEER_PAUSE: libc::timespec = libc::timespec { tv_sec: 0, tv_nsec: 50_000 };
 pub(crate) const TRIES_OF_SIGNAL: usize = 40;

@@ -26,14 +26,14 @@ pub(crate) struct Program {
     pub(crate) group: Option<GroupFile>,
     /// How programs are executed with a host, if a host is available.
     pub(crate) hosting: Option<Hosting>,
-    /// Whether the process is confined (pl-28): a filter may end the process for calls that the
-    /// program does not make itself.
+    /// Whether the process is confined (pl-28): a filter possibly ends the process for calls that
+    /// the program does not make itself.
     pub(crate) is_confined: AtomicBool,
     /// Whether a child of `vfork` has confined this process.
     pub(crate) is_child_confined: AtomicBool,
     /// Whether the call that confines the process is still in progress.
     pub(crate) is_newly_confined: AtomicBool,
-    /// Whether reports are suppressed, because a filter may end a process that writes them.
+    /// Whether reports are suppressed, because a filter possibly ends a process that writes them.
     pub(crate) is_silent: AtomicBool,
     /// The address in a deferred request of another process, or 0: see `peers`.
     pub(crate) asked: AtomicUsize,
@@ -101,14 +101,15 @@ impl Program {
         })
     }
 
-    /// Returns whether this process may write a message: see [`is_heard`](Self::is_heard). A filter
-    /// may end a confined process for calls that the program does not make itself.
+    /// Returns whether this process is allowed to write a message: see
+    /// [`is_heard`](Self::is_heard). A filter possibly ends a confined process for calls that the
+    /// program does not make itself.
     pub(crate) fn may_say(&self) -> bool {
         !self.is_confined.load(Relaxed) && self.is_heard()
     }
 
     /// Before a program is executed, sets the limits of this process's program in the kernel. Does
-    /// nothing in a confined process, because a filter may end the program for the call.
+    /// nothing in a confined process, because a filter possibly ends the program for the call.
     pub(crate) fn give_limits(&self) {
         if !self.is_confined.load(Relaxed) {
             self.space.lock().limits.apply();
@@ -122,8 +123,8 @@ impl Program {
         }
     }
 
-    /// Ends the confinement: from now on, the runtime may again issue every system call that it
-    /// needs.
+    /// Ends the confinement: from now on, the runtime is again allowed to issue every system call
+    /// that it needs.
     pub(crate) fn end_confinement(&self) {
         self.is_confined.store(false, Relaxed);
         self.is_silent.store(false, Relaxed);

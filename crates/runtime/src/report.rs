@@ -75,7 +75,7 @@ fn report(program: &Program) -> bool {
         return false;
     }
     let figures = figures(program).json();
-    // A filter may end the program for calls that the program does not make itself.
+    // A filter possibly ends the program for calls that the program does not make itself.
     let name = if program.is_confined.load(Relaxed) { String::new() } else { name() };
     write(path, &format!("{{\"name\":\"{name}\",{}", &figures[1..]))
 }

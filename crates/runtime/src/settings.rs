@@ -42,7 +42,7 @@ pub(crate) struct GroupName {
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// If the settings contain a version, checks that it is the version of this host. A command of
-/// another version may pass other arguments after the settings.
+/// another version can pass other arguments after the settings.
 ///
 /// # Errors
 /// The message for the user.

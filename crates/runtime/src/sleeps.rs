@@ -32,13 +32,14 @@ fn time_at(call: &Call) -> Option<usize> {
     }
 }
 
-/// Returns the index of the argument for the time, if the call's room contains that time.
+/// Returns the index of the argument for the time, if the time lies in the memory of
+/// [`Call::room`].
 fn kept_at(call: &mut Call) -> Option<usize> {
     let room = call.room().as_ptr().addr();
     time_at(call).filter(|nth| call.args()[*nth] == room)
 }
 
-/// Prepares a call that sleeps: copies the time to the call's room.
+/// Prepares a call that sleeps: copies the time to the memory of [`Call::room`].
 pub(crate) fn keep_time(call: &mut Call) {
     let Some(nth) = time_at(call) else { return };
     let mut args = call.args();

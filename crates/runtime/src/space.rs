@@ -36,7 +36,8 @@ pub(crate) struct Space {
     /// The parts of mappings that lie outside of the mapping's window, with the kinds that the
     /// parts had when they were mapped.
     pub(crate) edges: Pieces<Kind>,
-    /// Whether the kernel may refuse executable memory. If so, no executable memory is managed.
+    /// Whether the kernel possibly refuses executable memory. If so, no executable memory is
+    /// managed.
     pub(crate) is_exec_refused: bool,
     pub(crate) limits: Limits,
     /// The program's break, or `None` if the kernel moves it.
@@ -122,8 +123,8 @@ impl Space {
             uses::make_plain(&self.pieces, arena, &edge)?;
             map_over(&edge, prot)?;
         }
-        // SAFETY: the program has requested the change, so the program no longer needs the old
-        // contents.
+        // SAFETY: the program has requested to map or unmap this range, so it no longer needs the
+        // old contents.
         unsafe {
             arena.set_use(inner.clone(), Use::Free).map_err(refused)?;
             if to == Use::Managed {
@@ -135,7 +136,7 @@ impl Space {
     }
 
     /// Returns the protection of managed memory at an address, or `None` if memory at this address
-    /// may not be managed.
+    /// must not be managed.
     pub(crate) fn data_at(&self, arena: &Arena, address: usize) -> Option<i32> {
         let prot = data_at(arena, address);
         (!self.is_exec_refused || prot & libc::PROT_EXEC == 0).then_some(prot)
@@ -151,8 +152,8 @@ impl Space {
         is_one
     }
 
-    /// Makes executable memory plain, because a filter or an option of the program may soon let the
-    /// kernel refuse executable memory.
+    /// Makes executable memory plain, because a filter or an option of the program possibly lets
+    /// the kernel refuse executable memory soon.
     pub(crate) fn leave_executable(&mut self, arena: &Arena) {
         self.is_exec_refused = true;
         for window in arena.windows().filter(|window| arena.is_executable(window.start)) {

@@ -40,7 +40,7 @@ pub(crate) fn split(program: &Program, call: &Call) -> Option<Step> {
         let result = system(number as i64, of_part);
         pins::release(&program.arena, &mut note);
         match result {
-            // The whole call is issued instead, because other code may handle the fault.
+            // The whole call is issued instead, because other code can handle the fault.
             Err(EFAULT) if done == 0 => return None,
             Err(failed) if done == 0 => return Some(Step::Answer(failed)),
             Ok(1..) => done += result.unwrap_or(0),

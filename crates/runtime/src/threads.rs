@@ -18,13 +18,13 @@ pub(crate) fn is_own(process: usize) -> bool {
 /// Returns whether a thread can't handle a signal, because the thread has stopped or ended.
 pub(crate) fn is_stopped(process: usize, thread: usize) -> bool {
     let stat = contents(&format!("/proc/{process}/task/{thread}/stat"));
-    // The second field is a name in parentheses, which may contain any bytes.
+    // The second field is a name in parentheses, which can contain any bytes.
     let end = stat.iter().rposition(|byte| *byte == b')').unwrap_or(0);
     stat.get(end + 2).is_none_or(|state| matches!(state, b't' | b'T' | b'Z' | b'X'))
 }
 
-/// Returns whether a signal may be sent to a thread of a process. The thread must run, or be in a
-/// call for which `of` returns a true condition.
+/// Returns whether this process is allowed to send a signal to a thread of a process: the thread
+/// runs, or is in a call for which `of` returns a true condition.
 pub(crate) fn may_ask(process: usize, thread: usize, of: impl Fn(Wait) -> When) -> bool {
     let text = contents(&format!("/proc/{process}/task/{thread}/syscall"));
     let text = String::from_utf8_lossy(&text);

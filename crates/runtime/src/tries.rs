@@ -4,7 +4,7 @@
 //! ```text
 //!   slot of a thread:  | its ID | consecutive calls that signals ended |
 //! ```
-//! Threads with the same slot may reset each other's counts.
+//! Threads with the same slot reset each other's counts.
 
 use crate::policy::{EXEC_SLOTS, EXEC_TRIES};
 use dispatch::system;
@@ -36,7 +36,7 @@ impl Tries {
         &self.0[thread as usize % EXEC_SLOTS]
     }
 
-    /// Returns whether the next call of this thread may start a helper.
+    /// Returns whether the next call of this thread is allowed to start a helper.
     pub(crate) fn may_try(&self) -> bool {
         let thread = own_number();
         let slot = self.slot(thread);

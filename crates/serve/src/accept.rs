@@ -1,7 +1,7 @@
 //! Accepts connections.
 //!
 //! The accepting thread waits for a connection or for the event that ends the thread. The socket is
-//! not shut down, because a service manager that passed the socket may keep it open for the next
+//! not shut down, because a service manager that passed the socket can keep it open for the next
 //! server.
 
 use crate::address::{Listening, SocketFile};
@@ -69,7 +69,7 @@ impl Acceptor {
         work: impl FnOnce(Door) + Send + 'static,
     ) -> io::Result<Self> {
         let (socket, file) = listening.into_parts();
-        // Another process that shares the socket may accept the connection first, so `accept` must
+        // Another process that shares the socket can accept the connection first, so `accept` must
         // not block.
         fcntl_setfl(&socket, fcntl_getfl(&socket)? | OFlags::NONBLOCK)?;
         let stop = Arc::new(AtomicBool::new(false));

@@ -33,7 +33,8 @@ struct Client {
 /// The progress of a client, by which the set decides whether the client can be evicted.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stance {
-    /// The client has neither chosen an export nor sent a request, and may be evicted.
+    /// The client has neither chosen an export nor sent a request, and the server is allowed to
+    /// evict it.
     New,
     /// The client has chosen an export or sent its request, and is never evicted.
     Established,

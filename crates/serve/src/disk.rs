@@ -10,19 +10,19 @@ use zram::{Device, SLOT_BYTES};
 pub struct Extent {
     /// The length in bytes: a multiple of 4096, except at the end of the requested range.
     pub len: u64,
-    /// Whether the bytes are stored; a hole reads as zeros.
+    /// Whether the bytes are stored. If not, the extent is a hole, which reads as zeros.
     pub is_stored: bool,
 }
 
-/// A disk. Any thread may call any method. If requests overlap, each block then holds the data of
+/// A disk. Any thread can call any method. If requests overlap, each block then holds the data of
 /// one of these requests.
 pub trait Disk: Send + Sync {
     /// Returns the size of the disk in bytes.
     fn size(&self) -> u64;
     /// Returns the block size in bytes. Requests for whole blocks take the least time per byte.
     fn block(&self) -> u32;
-    /// Returns whether a request for `len` bytes at `offset` may take long because the request
-    /// needs the backing store. The result is a hint that is cheap to compute.
+    /// Returns whether a request for `len` bytes at `offset` possibly takes long because the
+    /// request needs the backing store. The result is a hint that is cheap to compute.
     fn may_wait(&self, offset: u64, len: u64) -> bool;
     /// Fills `buf` with the bytes at `offset`.
     fn read(&self, offset: u64, buf: &mut [u8]) -> Result<(), Errno>;
@@ -33,7 +33,7 @@ pub trait Disk: Send + Sync {
     /// Makes all earlier writes durable.
     fn flush(&self) -> Result<(), Errno>;
     /// Calls `each` with the extents of `range`, in order and without gaps, until `each` returns
-    /// false. A nonempty range has at least one extent. The last extent may end before the end of
+    /// false. A nonempty range has at least one extent. The last extent can end before the end of
     /// the range.
     fn extents(&self, range: Range<u64>, each: &mut dyn FnMut(Extent) -> bool);
 }

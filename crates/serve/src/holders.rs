@@ -1,5 +1,5 @@
 //! The users of a mounted disk: loop devices on the disk's file, with their mounts and swap areas.
-//! A user of the disk may hold data that are not written to the disk yet. The search keeps only one
+//! A user of the disk can hold data that are not written to the disk yet. The search keeps only one
 //! directory entry in memory at a time, because memory may be full.
 
 use crate::mountinfo::{self, MountEntry, device_number};

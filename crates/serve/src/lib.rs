@@ -1,5 +1,5 @@
 //! Serves a compressed device to other programs, as a disk over the network block device protocol,
-//! and as files. Also provides a control socket, and metrics over HTTP (`metrics`).
+//! and as files. The crate also provides a control socket, and metrics over HTTP (`metrics`).
 //!
 //! ```text
 //!   accept -> handshake: an export is chosen

@@ -62,8 +62,8 @@ impl Log {
 }
 
 impl Inner {
-    /// Returns the number of omitted lines of the previous period, and whether this line may be
-    /// written now.
+    /// Returns the number of omitted lines of the previous period, and whether the caller is
+    /// allowed to write this line now.
     fn count(&self, line: &str) -> (u32, bool) {
         let hash = self.hashes.hash_one(line);
         let mut period = self.period.lock();

@@ -41,12 +41,12 @@ impl Drop for OwnMount {
 pub enum Clients {
     /// No client is connected, so no network block device is this disk.
     None,
-    /// Clients are connected, so any network block device may be this disk.
+    /// Clients are connected, so any network block device is possibly this disk.
     Some,
 }
 
-/// Returns the reason why a file at `path` lies, or may lie, on a disk that this process serves.
-/// Returns `None` if the search finds no reason.
+/// Returns the reason why a file at `path` lies, or possibly lies, on a disk that this process
+/// serves. Returns `None` if the search finds no reason.
 pub fn lies_on_disk(path: &Path, clients: Clients) -> Option<String> {
     let search = DiskSearch { clients };
     let there = std::fs::canonicalize(path).ok();
@@ -81,7 +81,7 @@ impl DiskSearch {
         if depth == OWN_DEPTH {
             return None;
         }
-        // A mount of nbdfuse does not name its server: it has the default source of FUSE mounts.
+        // A mount of nbdfuse does not name its server, but has the default source of FUSE mounts.
         let may_be_nbdfuse = mount.fs_type == "fuse" && mount.source == b"/dev/fuse";
         if self.clients == Clients::Some && may_be_nbdfuse {
             return Some("by nbdfuse, or may".to_owned());

@@ -17,8 +17,8 @@ pub(crate) const EVICTED_WITHIN: Duration = Duration::from_secs(1);
 /// The number of descriptors that a save, an unmount, a log and a refused client need together: for
 /// files, their directories, a lock, and files of /proc.
 pub(crate) const DESCRIPTORS_FOR_WORK: usize = 24;
-/// The number of bytes of replies that the kernel buffers for a client. The kernel may allow only a
-/// smaller buffer.
+/// The number of bytes of replies that the kernel buffers for a client. The kernel possibly permits
+/// only a smaller buffer.
 pub(crate) const SEND_BUFFER: usize = 1 << 20;
 
 /// The maximum number of lines that the log writes in a period. Further lines are only counted.
@@ -34,7 +34,7 @@ pub(crate) const HOLDERS_DEPTH: usize = 8;
 pub(crate) const OWN_DEPTH: usize = 16;
 
 /// The time within which a server has to respond. A server answers `stat` in milliseconds. But on a
-/// machine that swaps, a server's threads may wait for seconds.
+/// machine that swaps, a server's threads can wait for seconds.
 pub const ANSWERS_WITHIN: Duration = Duration::from_secs(10);
 /// The maximum size of a request in bytes, and the number of bytes that one call receives.
 pub(crate) const CONTROL_REQUEST_MAX: usize = 64 << 10;
@@ -67,23 +67,24 @@ pub(crate) const FUSE_THREADS_MIN: usize = 2;
 /// checks.
 pub(crate) const READY_WITHIN: Duration = Duration::from_secs(1);
 pub(crate) const READY_STEP: Duration = Duration::from_millis(1);
-/// The time for which the kernel may cache a file's attributes. The attributes never change.
+/// The time for which the kernel is allowed to cache a file's attributes. The attributes never
+/// change.
 pub(crate) const TTL: Duration = Duration::from_secs(60);
 /// The maximum size, in bytes, of a request that the kernel sends.
 pub(crate) const FUSE_REQUEST_MAX: u32 = 1 << 20;
-/// The maximum time that `fusermount3` may take.
+/// The maximum time that `fusermount3` is allowed to take.
 pub(crate) const FUSERMOUNT_WITHIN: Duration = Duration::from_secs(10);
 /// The maximum number of dead mounts at one directory that are unmounted.
 pub(crate) const DEAD_MOUNTS_MAX: usize = 16;
 /// If a mount's server does not answer within this time, it counts as running but stuck.
 pub(crate) const MOUNT_ANSWERS_WITHIN: Duration = Duration::from_secs(2);
 
-/// The maximum time that a client may take to send its request, and also to receive its answer. A
-/// scrape takes milliseconds, and Prometheus itself gives up after 10 seconds.
+/// The maximum time that a client is allowed to take to send its request, and also to receive its
+/// answer. A scrape takes milliseconds, and Prometheus itself gives up after 10 seconds.
 pub(crate) const METRICS_WITHIN: Duration = Duration::from_secs(5);
 /// The maximum time until a client closes the connection after its answer, and the maximum number
 /// of bytes that are received and dropped in this time. If a connection is closed with unread
-/// bytes, the client may lose the answer.
+/// bytes, the client can lose the answer.
 pub(crate) const DRAINED_WITHIN: Duration = Duration::from_secs(1);
 pub(crate) const DRAINED_MAX: usize = 64 << 10;
 /// The number of bytes that one call receives and drops.

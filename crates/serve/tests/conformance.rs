@@ -36,7 +36,7 @@ fn an_export_is_listed_told_of_and_chosen() {
         (ACK, vec![]),
     ];
     assert_eq!(told, expected);
-    // With structured replies, a client may request that the data of a read arrive in one chunk. A
+    // With structured replies, a client can request that the data of a read arrive in one chunk. A
     // read-only export refuses writes.
     assert_eq!(client.option_kind(STRUCTURED_REPLY, &[]), ACK);
     let told = client.option(INFO, &info("fixed", &[]));
@@ -210,7 +210,7 @@ fn zeros_and_trims_free_blocks() {
         }
         expected
     });
-    // A range may have more bytes than a reply could hold.
+    // A requested range can be longer than the data of a reply.
     assert_eq!(client.error_of(WRITE_ZEROES, NO_HOLE, 0, 64 << 20), 0);
     assert_eq!(client.error_of(TRIM, 0, 0, 64 << 20), 0);
     assert_eq!(client.request(BLOCK_STATUS, 0, 0, 64 << 20).extents, [(64 << 20, hole)]);

@@ -1,5 +1,5 @@
-//! Tests the control socket during a long job. Other clients are answered, and the job's client may
-//! disconnect.
+//! Tests the control socket during a long job. Other clients are answered, and the job's client is
+//! allowed to disconnect.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 

@@ -18,7 +18,7 @@ use zram::{Config, Device};
 /// last block.
 struct Faulty(Arc<Device>);
 
-/// Whether the slow request may end.
+/// Whether the slow request is allowed to end.
 static MAY_END: AtomicBool = AtomicBool::new(false);
 
 const BAD: u64 = 32 * MIB;

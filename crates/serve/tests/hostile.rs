@@ -94,7 +94,7 @@ fn a_half_sent_request_changes_nothing() {
 
 #[test]
 fn clients_that_leave_at_any_point_leave_the_others_alone() {
-    // The maximum of connections is high, because the server may detect earlier disconnects late.
+    // The maximum of connections is high, because the server can detect earlier disconnects late.
     let served = Served::with(exports(), Options { workers: 3, connections: 1000 });
     for round in 0..200 {
         // A case that crashed qemu-nbd: the client chooses by EXPORT_NAME, and disconnects before
@@ -182,7 +182,7 @@ fn silent_clients_are_sent_away() {
 fn so_many_are_served_and_more_refused() {
     let served = Served::with(exports(), Options { workers: 1, connections: 5 });
     let clients: Vec<_> = (0..5).map(|_| served.chosen()).collect();
-    // The last client may not be counted yet when it receives its reply.
+    // The last client is possibly not counted yet when it receives its reply.
     served.settled(5);
     assert!(served.connect().is_closed());
     served.logged("all --connections are in use");
@@ -263,7 +263,7 @@ fn clients_that_make_room_take_one_line_of_the_log() {
     drop(silent);
     let lines = served.lines();
     let displaced = lines.iter().filter(|line| line.contains("to let another one in")).count();
-    // On a slow machine, the connections may take more than one period of the log.
+    // On a slow machine, the connections can take more than one period of the log.
     assert!(
         displaced <= 1 + lines.iter().filter(|line| line.contains("left out")).count(),
         "{lines:?}"

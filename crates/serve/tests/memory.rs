@@ -16,7 +16,7 @@ use support::*;
 
 static PROCESS: Mutex<()> = Mutex::new(());
 
-/// The maximum number of bytes of memory that misbehaving clients may take together.
+/// The maximum number of bytes of memory that misbehaving clients are allowed to take together.
 const BOUND: u64 = 96 << 20;
 
 fn descriptors() -> usize {

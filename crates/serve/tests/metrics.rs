@@ -20,7 +20,7 @@ const REQUEST: &[u8] = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n";
 const TEXT: usize = 8 << 10;
 
 struct Served {
-    /// The server; an `Option`, so that `drop` can take the server out.
+    /// The server. The field is an `Option`, so that `drop` can take the server out.
     metrics: Option<Metrics>,
     log: Arc<Mutex<Vec<String>>>,
 }

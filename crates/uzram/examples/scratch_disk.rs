@@ -6,8 +6,8 @@
 //! # Safety
 //! A slice of guest memory exists only during the request that refers to it. During the request,
 //! the guest must not access this memory. (Transfers of any disk have this rule.) The guest of this
-//! example has no processor, so it accesses no memory. A monitor whose guest may break the rule
-//! must copy the bytes.
+//! example has no processor, so it accesses no memory. A monitor whose guest possibly breaks the
+//! rule must copy the bytes.
 #![allow(clippy::unwrap_used, unsafe_code, reason = "an example: what fails ends it")]
 
 mod measured;
@@ -65,7 +65,7 @@ impl ScratchDisk {
                 let start = guest.ptr_guard_mut();
                 if let Kind::Write = kind {
                     // SAFETY: `get_slice` checked that `len` bytes are mapped there, and the guard
-                    // keeps them mapped; the guest does not access them (head of this file).
+                    // keeps them mapped. The guest does not access them (head of this file).
                     let bytes = unsafe { slice::from_raw_parts(start.as_ptr(), len) };
                     self.device.write(offset, bytes)
                 } else {

@@ -72,7 +72,7 @@
 //! ```
 //!
 //! # Limits
-//! If no limit is set, only the machine's memory limits the data, and the kernel may kill a process
+//! If no limit is set, only the machine's memory limits the data, and the kernel can kill a process
 //! that uses too much. If a limit is set, a call that would exceed the limit fails, and stored data
 //! are not lost. [`Config::mem_limit`] limits the pages of compressed data, in bytes.
 //! [`Config::total_limit`] limits all memory of a device, in bytes. The limits of pools and caches
@@ -91,15 +91,15 @@
 //! ```
 //!
 //! # Threads
-//! Every type is `Send` and `Sync`, and any thread may make any call at any time. Readers share
-//! locks, and never wait for memory that is being moved. A call that writes a slot or object may
-//! wait until another call that reads or writes it ends. A thread that holds a [`ReadGuard`] must
-//! not write or free the guarded object, because it would wait for itself. If another thread may
-//! write the object, the thread with the guard must not read the object again. The reason is that a
+//! Every type is `Send` and `Sync`, and any thread can make any call at any time. Readers share
+//! locks, and never wait for memory that is being moved. A call that writes a slot or object waits
+//! until other calls that read or write it end. A thread that holds a [`ReadGuard`] must not write
+//! or free the guarded object, because it would wait for itself. If another thread possibly writes
+//! the object, the thread with the guard must not read the object again. The reason is that a
 //! writer waits for the guard, and blocks all later readers.
 //!
 //! # Fork
-//! After a fork, the parent and the child each have a copy of all data. Other threads may make
+//! After a fork, the parent and the child each have a copy of all data. Other threads can make
 //! calls during the fork. [`Config::fork`] and [`PageConfig::in_children`] can exclude the data
 //! from the child, so that the child needs no page tables for the data. Calls in the child then
 //! fail with ENODEV. Background threads are started again in the child when they are needed.

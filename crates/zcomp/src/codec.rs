@@ -11,7 +11,7 @@ use crate::{Dictionary, Error};
 pub struct Params {
     /// The level, see [`Codec::levels`]; `None` selects the codec's default.
     pub level: Option<i32>,
-    /// The dictionary that compressed blocks may refer to. Blocks can be decompressed only with the
+    /// The dictionary that compressed blocks can refer to. Blocks can be decompressed only with the
     /// dictionary with which they were compressed.
     pub dictionary: Option<Dictionary>,
 }
@@ -87,18 +87,18 @@ pub trait Stream: Send {
     ///
     /// The result depends only on the source, the parameters and the length of `dst`. With lz4 and
     /// lz4hc, a `dst` of the result's length suffices. With zstd, `dst` should be about ten bytes
-    /// longer; otherwise, zstd may return `Ok(None)`, or a longer result than necessary.
+    /// longer. Otherwise, zstd can return `Ok(None)`, or a longer result than necessary.
     ///
     /// # Errors
     /// [`Error::TooLong`]: `src` is longer than the block for which the stream was created.
     fn compress(&mut self, src: &[u8], dst: &mut [u8]) -> Result<Option<usize>, Error>;
 
     /// Decompresses all of `src` into exactly `dst.len()` bytes. If `src` was compressed with
-    /// another dictionary, the result may differ from the original bytes.
+    /// another dictionary, the result can differ from the original bytes.
     ///
     /// # Errors
     /// [`Error::Corrupt`]: the data are invalid, or decompress to another length. A part of `dst`
-    /// may then be overwritten.
+    /// is then possibly overwritten.
     fn decompress(&mut self, src: &[u8], dst: &mut [u8]) -> Result<(), Error>;
 }
 

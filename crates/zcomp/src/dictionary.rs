@@ -1,4 +1,4 @@
-//! Dictionaries. A dictionary consists of bytes that compressed blocks may refer to, as if the
+//! Dictionaries. A dictionary consists of bytes that compressed blocks can refer to, as if the
 //! bytes preceded each block.
 
 use std::fmt;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::Error;
 use crate::policy::DICTIONARY_BYTES_MAX;
 
-/// A dictionary; clones share its bytes.
+/// A dictionary. Clones share its bytes.
 ///
 /// If [`train`](crate::train) or `zstd --train` created the dictionary, zstd uses its tables. For
 /// another dictionary, zstd uses all bytes as content. lz4 and lz4hc use the last 64 KiB of any

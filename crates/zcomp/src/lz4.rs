@@ -288,7 +288,7 @@ struct Lz4Stream {
     _memory: ContextMemory,
 }
 
-// SAFETY: the state lies in the memory; the memory and the dictionary are `Send`. The library keeps
+// SAFETY: the state lies in the memory. The memory and the dictionary are `Send`. The library keeps
 // no data per thread.
 unsafe impl Send for Lz4Stream {}
 
@@ -318,7 +318,7 @@ impl Stream for Lz4Stream {
     fn decompress(&mut self, src: &[u8], dst: &mut [u8]) -> Result<(), Error> {
         let is_done =
             Tail::of(src, dst.len()).is_some_and(|tail| self.decode_tail(&tail, src, dst));
-        // A negative result means damage; a result below `dst.len()` means that the block
+        // A negative result means damage. A result below `dst.len()` means that the block
         // decompresses to fewer bytes.
         if is_done || self.decode(src, dst, Extent::Whole) == Some(dst.len()) {
             return Ok(());

@@ -15,11 +15,11 @@ use crate::policy::CONTEXT_ALIGN;
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ptr::NonNull;
 
-/// The maximum distance in bytes from a word to the start of the next cache line.
+/// The maximum distance in bytes from a machine word to the start of the next cache line.
 const SKIP_BYTES: usize = CONTEXT_ALIGN - size_of::<u64>();
 
 /// Returns the number of bytes that contexts of these sizes need. Each context takes whole cache
-/// lines. Further bytes are needed because the memory may not begin on a cache line.
+/// lines. Further bytes are needed because the memory does not always begin on a cache line.
 pub(crate) fn bytes_for(contexts: &[usize]) -> Result<usize, Error> {
     let sum = contexts.iter().try_fold(SKIP_BYTES, |sum, bytes| sum.checked_add(lines(*bytes)?));
     sum.ok_or(Error::NoMemory { bytes: usize::MAX })
@@ -45,9 +45,9 @@ pub(crate) struct ContextMemory {
 unsafe impl Send for ContextMemory {}
 
 impl ContextMemory {
-    /// Allocates zeroed memory for contexts of these sizes. The memory is aligned only to a word,
-    /// because at a greater alignment the allocator would write zeros to all pages. So pages that
-    /// the contexts do not use are never touched.
+    /// Allocates zeroed memory for contexts of these sizes. The memory is aligned only to a machine
+    /// word, because at a greater alignment the allocator would write zeros to all pages. So pages
+    /// that the contexts do not use are never touched.
     ///
     /// # Errors
     /// [`Error::NoMemory`]: the allocation failed.

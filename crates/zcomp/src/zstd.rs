@@ -3,7 +3,7 @@
 //! zstd's own blocks.
 //!
 //! # Safety
-//! All contexts are static: they lie in a [`ContextMemory`] that the stream or the
+//! All contexts are static. They lie in a [`ContextMemory`] that the stream or the
 //! [`ZstdDictionary`] owns. The library allocates no memory for contexts, and fails if a context
 //! does not fit in its memory. For any compressed data, a call accesses only the ranges that are
 //! passed, and the ranges that a digested dictionary refers to.
@@ -80,11 +80,13 @@ impl Codec for Zstd {
     }
 }
 
-/// The minimum size in bytes of a block that the library may compress without the digest's tables.
+/// The library possibly compresses blocks of at least this number of bytes without the digest's
+/// tables.
 const DIGEST_BYTES_MAX: usize = 128 << 10;
 
-/// Returns the size in bytes of the largest block for which the library uses the digest's tables in
-/// place. For a larger block the library copies the digest's tables to the tables of the context.
+/// Returns the size in bytes of the largest block for which the library uses the digest's tables
+/// without a copy. For a larger block the library copies the digest's tables to the tables of the
+/// context.
 fn attached_bytes_max(strategy: ZSTD_strategy) -> usize {
     match strategy {
         ZSTD_strategy::ZSTD_dfast => 16 << 10,
@@ -109,7 +111,8 @@ fn beside_dictionary(
     if block >= DIGEST_BYTES_MAX {
         return cparams;
     }
-    // SAFETY: the function computes its result from its arguments, which may have any value.
+    // SAFETY: the function computes its result from its arguments, which are allowed to have any
+    // value.
     let of_block = unsafe { sys::ZSTD_adjustCParams(cparams, block as u64, 0) };
     let tables = match block <= attached_bytes_max(cparams.strategy) {
         true => of_block,
@@ -130,8 +133,8 @@ struct ZstdDictionary {
 }
 
 // SAFETY: no code writes to either digest after `new` returns. The library takes const pointers,
-// which several threads may pass. The content and the memory are `Send`, and only the size of
-// `memory` is read.
+// which several threads are allowed to pass. The content and the memory are `Send`, and only the
+// size of `memory` is read.
 unsafe impl Send for ZstdDictionary {}
 // SAFETY: see `Send`: no code writes to either digest after `new` returns.
 unsafe impl Sync for ZstdDictionary {}
@@ -286,7 +289,7 @@ impl PreparedZstd {
         // Fixes the parameters for all blocks. By default, the library chooses parameters for the
         // length of each block. A short block might then need tables that the estimate does not
         // include.
-        // SAFETY: the context was created above; the library checks the parameters.
+        // SAFETY: the context was created above. The library checks the parameters.
         check_code(unsafe { sys::ZSTD_CCtx_setCParams(encoder.as_ptr(), self.cparams) })?;
         if let Some(dictionary) = self.dictionary.as_deref() {
             // SAFETY: the context was created above. The stream that owns the context holds a
@@ -322,7 +325,7 @@ struct ZstdStream {
     _memory: ContextMemory,
 }
 
-// SAFETY: the contexts lie in the memory; the memory and the dictionary are `Send`. The library
+// SAFETY: the contexts lie in the memory. The memory and the dictionary are `Send`. The library
 // keeps no data per thread.
 unsafe impl Send for ZstdStream {}
 

@@ -1,7 +1,7 @@
 //! Every codec decompresses random bytes, and compressed data with a few changes, with every
 //! dictionary and to every length. The result must be an error, or bytes that depend only on the
-//! input. No memory outside the slices may be accessed, and later calls must succeed. The fuzz
-//! target `codec` runs the same test for longer.
+//! input. The decoder must access no memory outside the slices, and later calls must succeed. The
+//! fuzz target `codec` runs the same test for longer.
 
 // Helper functions outside the tests use `unwrap`, too.
 #![allow(clippy::unwrap_used)]

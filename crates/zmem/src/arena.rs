@@ -28,7 +28,8 @@ use std::sync::atomic::AtomicU32;
 /// and begin and end at block boundaries. An arena installs no signal handler and starts no thread
 /// except by [`defer_stores`](Self::defer_stores). The caller must pass each fault on an absent
 /// block to [`answer_fault`](crate::answer_fault), which also evicts blocks to make room.
-/// `answer_fault` uses the heap, so no fault on an arena may interrupt the process's allocator.
+/// `answer_fault` uses the heap, so no fault on an arena is allowed to interrupt the process's
+/// allocator.
 #[derive(Debug)]
 pub struct Arena {
     holding: Holding,
@@ -180,7 +181,8 @@ impl Arena {
     }
 
     /// Returns the size in bytes of the gap before a window. The gap is at least a chunk and at
-    /// least a clock window, so that no clock window contains blocks of two windows (zm-W2).
+    /// least a clock window, so that no clock window contains blocks of two windows of the arena
+    /// (zm-W2).
     fn window_gap(&self) -> usize {
         self.calls.pager.mappings.chunk_bytes.max(CLOCK_WINDOW * self.block())
     }
@@ -189,9 +191,11 @@ impl Arena {
     /// `is_executable` is true, managed blocks of the window are executable.
     ///
     /// # Errors
-    /// [`Error::Size`] if the window begins or ends within a block. Also [`Error::Overlap`] and
-    /// [`Error::Regions`]. If the window is larger than [`window_room`](Self::window_room), or the
-    /// kernel refuses to map the window, the error is [`Error::System`].
+    /// The error is [`Error::Size`] if the window begins or ends within a block. The error is
+    /// [`Error::Overlap`] if a region or an arena contains some of the addresses. The error is
+    /// [`Error::Regions`] if the process has the maximum number of windows. If the window is larger
+    /// than [`window_room`](Self::window_room), or the kernel refuses to map the window, the error
+    /// is [`Error::System`].
     ///
     /// # Safety
     /// The mappings in the range belong to the caller, and no thread uses them. This function

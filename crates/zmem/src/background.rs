@@ -26,7 +26,7 @@ pub(crate) const STOPPED: u32 = 2;
 /// A bit of `Waker::word`: the pager thread sleeps with a timeout, and then tries to evict again.
 pub(crate) const NAPS: u32 = 4;
 
-/// The words by which the pager thread and other threads communicate.
+/// The atomic words by which the pager thread and other threads communicate.
 #[derive(Debug, Default)]
 pub(crate) struct Waker {
     /// `WANTED`, `STOPPED` and `NAPS`. The pager thread sleeps on this futex.
@@ -104,7 +104,7 @@ pub(crate) const STOPS: u32 = 3;
 /// The state of the compressor thread.
 #[derive(Debug, Default)]
 pub(crate) struct CompressorThread {
-    /// The copies, which are allocated before the first block is queued, or `None` if no block may
+    /// The copies, which are allocated before the first block is queued, or `None` if no block can
     /// be queued.
     pub(crate) copies: OnceLock<Option<Copies>>,
     /// `NONE`, `STARTING`, `RUNS` or `STOPS`.
@@ -115,7 +115,7 @@ pub(crate) struct CompressorThread {
     sleeps: AtomicU32,
     /// The number of starts to skip, because a start was refused or the thread was asked to end.
     pub(crate) passed: AtomicU32,
-    /// Whether no compressor thread may be started any more.
+    /// Whether no further compressor thread is started.
     pub(crate) is_over: AtomicBool,
     /// The number of queued blocks that became resident again because they did not compress.
     pub(crate) returned: AtomicU64,
@@ -132,7 +132,7 @@ pub(crate) struct Copies {
 }
 
 impl Copies {
-    /// Returns a queue with room for `count` blocks of `bytes` bytes, or `None` if the allocation
+    /// Returns a queue with space for `count` blocks of `bytes` bytes, or `None` if the allocation
     /// fails.
     pub(crate) fn new(count: usize, bytes: usize) -> Option<Self> {
         let block = |_| {

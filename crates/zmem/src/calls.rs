@@ -31,8 +31,8 @@ impl Calls {
         self.worker.stop(pager);
         if !pager.memory.is_ours && pager.backend.fork_result() == ForkResult::Copy {
             let _none_is_too_low = pager.limit.set(None);
-            // A faulting thread may still be evicting. Blocks that this thread evicts after the
-            // call of `bring` would not be filled.
+            // A faulting thread is possibly still evicting. Blocks that this thread evicts after
+            // the call of `bring` would not be filled.
             let _no_one_evicts = self.inside(|pager| pager.eviction_lock.lock().has_ended = true);
             let _someone_is_here = self.bring(0..pager.blocks());
             let _system_forgets = pager.backend.end(&pager.memory);
@@ -47,8 +47,8 @@ impl Calls {
         if is_here { Ok(()) } else { Err(Error::Forked) }
     }
 
-    /// Runs one step of a call inside the gate, with all signals blocked. So the step may take
-    /// locks that fault handlers also take.
+    /// Runs one step of a call inside the gate, with all signals blocked. So the step is allowed to
+    /// take locks that fault handlers also take.
     ///
     /// # Errors
     /// [`Error::Forked`]
@@ -103,7 +103,7 @@ impl Calls {
         let size = self.pager.sizes.block;
         let wanted = bytes.div_ceil(size).min(self.pager.blocks());
         let (mut gone, mut failures) = (0, 0);
-        // The clock skips a refused block for more rounds than a step lasts. So a step may evict
+        // The clock skips a refused block for more rounds than a step lasts. So a step can evict
         // blocks even if the step before evicted none.
         while gone < wanted && failures <= HEAT_MAX / HEAT_KEPT_MAX {
             let step = self.pager.step_blocks().min(wanted - gone);
@@ -189,7 +189,7 @@ pub struct Locked<'r> {
 
 impl Drop for Locked<'_> {
     fn drop(&mut self) {
-        // The limit may require that the unpinned blocks be evicted.
+        // The limit possibly requires that the unpinned blocks are evicted.
         range_calls::unpin(&self.calls.pager, self.blocks.clone());
         self.calls.seek_room();
     }

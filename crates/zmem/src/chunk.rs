@@ -1,7 +1,7 @@
 //! Chunks: large ranges of memory, each of which is PROT_NONE until one of its blocks is first
 //! touched. Until then a chunk needs no page tables. The first touch opens the chunk, and each
 //! block of an open chunk has a mark of its own. The chunk is closed again when all of its blocks
-//! are absent. A chunk of an arena is vacant at first: it is closed, and all of its blocks are
+//! are absent. A chunk of an arena is vacant at first, that is, closed, with all of its blocks
 //! free.
 
 use crate::chunk_word::{Chunk, ChunkWord};
@@ -61,7 +61,7 @@ pub(crate) fn try_turn(pager: &Pager, blocks: &Range<usize>, from: Chunk, to: Ch
 
 /// Opens the chunk that contains `block` if `may_open` returns true for the chunk's state. All
 /// blocks of a vacant chunk become free. If another thread is changing the chunk, this thread
-/// waits. A thread that may wait here owns no block (zm-S4).
+/// waits. A thread that possibly waits here owns no block (zm-S4).
 pub(crate) fn open(pager: &Pager, block: usize, may_open: impl Fn(Chunk) -> bool) {
     let nth = chunk_of(pager, block);
     let (word, bytes) = (&pager.chunks[nth], bytes_of(pager, nth));
@@ -108,8 +108,8 @@ pub(crate) fn unshare(pager: &Pager, blocks: Range<usize>) {
     let takes = |_, _| true;
     for_owned(pager, blocks, State::Shared, takes, |mut run| {
         if run.reopen().is_err() {
-            // The kernel may refuse to split a mapping. Opening all adjacent shared blocks at once
-            // splits no mapping.
+            // The kernel possibly refuses to split a mapping. Opening all adjacent shared blocks at
+            // once splits no mapping.
             run.grow_before(0);
             run.grow_behind(pager.blocks());
             pager.expect("memory can't be opened again", run.reopen());
@@ -147,8 +147,9 @@ fn tables_of(pager: &Pager, nth: usize) -> (usize, usize) {
     (reached, (end / reach).saturating_sub(start.div_ceil(reach)))
 }
 
-/// Returns the number of bytes of blocks' words that the first touch of a chunk allocates. If a
-/// page of words belongs to several chunks, the page counts for the chunk that is opened first.
+/// Returns the size in bytes of the memory that is allocated for blocks' words when a chunk is
+/// first touched. If a page of words belongs to several chunks, the page counts for the chunk that
+/// is opened first.
 fn words_to_open(pager: &Pager, nth: usize) -> usize {
     let bytes = pager.mappings.chunk_bytes / pager.sizes.block * size_of::<BlockWord>();
     let alike = page_size() / bytes.min(page_size());
@@ -160,8 +161,8 @@ fn words_to_open(pager: &Pager, nth: usize) -> usize {
 }
 
 /// Closes each chunk that contains some of `blocks`, if all of the chunk's blocks are absent. The
-/// clock skips closed chunks, and a closed chunk may need no page tables. The caller holds the
-/// eviction lock.
+/// clock skips closed chunks, and a closed chunk possibly needs no page tables. The caller holds
+/// the eviction lock.
 pub(crate) fn close_chunks(pager: &Pager, blocks: Range<usize>) {
     let chunks = chunk_of(pager, blocks.start)..chunk_of(pager, blocks.end - 1) + 1;
     for nth in chunks {

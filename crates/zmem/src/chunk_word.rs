@@ -65,7 +65,7 @@ impl ChunkWord {
     }
 
     /// Begins a change of the chunk if the chunk's state is still `seen`. Returns whether the
-    /// change began. Only the caller may change the chunk until it calls `end`.
+    /// change began. Only the caller is allowed to change the chunk until it calls `end`.
     pub(crate) fn try_begin(&self, seen: Chunk) -> bool {
         debug_assert!(seen != Chunk::Changing);
         let order = (Ordering::AcqRel, Ordering::Relaxed);

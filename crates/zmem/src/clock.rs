@@ -14,11 +14,11 @@ pub(crate) struct Clock {
     /// After a round without an eviction, the number of clock windows that the hand must still pass
     /// to complete the next round. Otherwise 0.
     after_no_progress: usize,
-    /// Clock windows with blocks in probation, the oldest first. `new` allocates room for
+    /// Clock windows with blocks in probation, the oldest first. `new` allocates space for
     /// `queue_max` clock windows, so a fault allocates nothing.
     queue: VecDeque<u32>,
     queue_max: usize,
-    /// Whether no thread may evict any more.
+    /// Whether all threads must stop evicting.
     pub(crate) has_ended: bool,
 }
 

@@ -43,7 +43,7 @@ pub(crate) fn rest(pager: &Pager) {
     }
 }
 
-/// Returns the queue with its copies, or `None` if no block of this pager may be queued.
+/// Returns the queue with its copies, or `None` if no block of this pager can be queued.
 fn copies(pager: &Pager) -> Option<&Copies> {
     pager.starter.get()?;
     pager.compressor.copies.get_or_init(|| make_copies(pager)).as_ref()
@@ -60,7 +60,7 @@ fn make_copies(pager: &Pager) -> Option<Copies> {
     if may_wait { Copies::new(1 << count.ilog2(), pager.sizes.block) } else { None }
 }
 
-/// Returns the number of blocks that may be queued, at most `most`. Returns 0 if there is no
+/// Returns the number of blocks that can be queued, but at most `most`. Returns 0 if there is no
 /// compressor thread, or if most blocks do not compress. The caller holds the eviction lock.
 pub(crate) fn waiting_room(pager: &Pager, most: usize) -> usize {
     match copies(pager) {
@@ -129,8 +129,8 @@ fn run(pager: &Pager) {
         if is_stopped || compressor.sleep(&copies.queue) {
             weigh_inside(pager);
             compressor.state.store(NONE, SeqCst);
-            // A thread that has loaded `RUNS` from `state` may queue a block without starting a
-            // compressor thread. So this thread checks the queue again after it has set `NONE`.
+            // A thread that has loaded `RUNS` from `state` possibly queues a block without starting
+            // a compressor thread. So this thread checks the queue again after it has set `NONE`.
             fence(SeqCst);
             let goes_on = !is_stopped && !copies.queue.is_done();
             if !goes_on || compressor.state.compare_exchange(NONE, RUNS, SeqCst, SeqCst).is_err() {
@@ -164,7 +164,7 @@ fn store_next(pager: &Pager, copies: &Copies) -> bool {
     let own = put_back(pager, &taken, &data);
     count(&pager.compressor.returned, 1);
     drop((data, taken));
-    // The device may hold some of the block's data, even if storing failed.
+    // The device possibly holds some of the block's data, even if storing failed.
     publish_put_back(pager, own, HEAT_MAX, true);
     true
 }
@@ -210,8 +210,8 @@ pub(crate) fn wait_for_block(pager: &Pager, block: usize, seen: WordValue) {
         return;
     }
     if pager.compressor.bytes() > 0 {
-        // The owner may queue the block while no compressor thread exists. So this thread checks
-        // the queue again after a timeout.
+        // The owner possibly queues the block while no compressor thread exists. So this thread
+        // checks the queue again after a timeout.
         return word.wait_for(seen, HANDED_OVER);
     }
     GATE.wait_for_owner(|| word.load() != seen, || word.wait(seen));
@@ -250,8 +250,8 @@ mod tests {
         }
     }
 
-    /// A block may be queued while no compressor thread exists, so the thread that waits for the
-    /// block takes it out of the queue.
+    /// A block is possibly queued while no compressor thread exists, so the thread that waits for
+    /// the block takes it out of the queue.
     #[test]
     fn what_is_handed_over_while_it_is_waited_for_is_taken_back() {
         let memory = Managed::map(2 << 20, 2 << 20).unwrap();

@@ -3,8 +3,8 @@
 //! ```text
 //!   | PROT_NONE | stack: STACK_BYTES, used from its end down | buffer | PROT_NONE | stack ...
 //! ```
-//! Calls from outside of handlers hold at most half of the contexts, because such a call may wait
-//! for a lock while it holds a context. At least half of the contexts are left for faults.
+//! Calls from outside of handlers hold at most half of the contexts, because such a call possibly
+//! waits for a lock while it holds a context. At least half of the contexts are left for faults.
 //!
 //! # Safety
 //! A thread takes a [`HandlerContext`] by clearing the context's bit in `free`. Dropping the
@@ -25,7 +25,7 @@ pub(crate) struct HandlerContexts {
     pub(crate) count: usize,
     /// A bit for each context, which is set while the context is free.
     free: AtomicU32,
-    /// The number of contexts that calls from outside of handlers may still take.
+    /// The number of contexts that calls from outside of handlers can still take.
     calls: AtomicU32,
 }
 
@@ -83,7 +83,7 @@ impl HandlerContexts {
                 return HandlerContext { contexts: self, nth, purpose };
             }
             patience.spend();
-            // In a copy of the process, missing threads may hold all contexts (zm-F3).
+            // In a copy of the process, missing threads possibly hold all contexts (zm-F3).
             if GATE.is_torn() && GATE.is_alone_inside() {
                 self.free.store(u32::MAX >> (CONTEXTS_MAX - self.count), Ordering::Relaxed);
             }
@@ -98,7 +98,7 @@ impl HandlerContexts {
 }
 
 impl HandlerContext<'_> {
-    /// Returns the context's buffer, which has room for a batch.
+    /// Returns the context's buffer, which has space for a batch.
     pub(crate) fn buffer(&mut self) -> &mut [u8] {
         // SAFETY: `HandlerContexts::new` mapped the bytes readable and writable. They are
         // initialized, because a new mapping contains zeros, and only this context uses them.
@@ -136,11 +136,12 @@ impl HandlerContext<'_> {
 ///
 /// # Safety
 /// `top` is the end of a stack that is large enough and not in use. `function` is the address of an
-/// `extern "C"` function that may be called with `argument`.
+/// `extern "C"` function that can safely be called with `argument`.
 pub(crate) unsafe fn call_on(top: *mut u8, function: usize, argument: *mut u8) {
     let top = (top.addr() & !15) as *mut u8;
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: the callee preserves `r12`; all other registers that may change are declared.
+    // SAFETY: the callee preserves `r12`. All other registers that the call can change are
+    // declared.
     unsafe {
         std::arch::asm!(
             "mov r12, rsp",
@@ -155,7 +156,8 @@ pub(crate) unsafe fn call_on(top: *mut u8, function: usize, argument: *mut u8) {
         );
     }
     #[cfg(target_arch = "aarch64")]
-    // SAFETY: the callee preserves `x20`; all other registers that may change are declared.
+    // SAFETY: the callee preserves `x20`. All other registers that the call can change are
+    // declared.
     unsafe {
         std::arch::asm!(
             "mov x20, sp",

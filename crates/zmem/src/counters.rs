@@ -34,7 +34,7 @@ pub(crate) struct Counters {
     pub(crate) times: Times,
 }
 
-/// The largest amount of data that the device stored. The upper half of the word holds the KiB
+/// The largest amount of data that the device stored. The upper half of the integer holds the KiB
 /// after compression. The lower half holds the KiB of these data before compression.
 #[derive(Debug, Default)]
 pub(crate) struct StoredMost(pub(crate) AtomicU64);
@@ -109,18 +109,18 @@ impl Peak {
 /// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Window {
-    /// The start of the window in milliseconds, or 0 before the first window.
+    /// The start of the time window in milliseconds, or 0 before the first time window.
     pub(crate) began: u64,
     pub(crate) in_faults: Duration,
     pub(crate) evicted: u64,
     pub(crate) round: u32,
     pub(crate) distances: [u64; DISTANCES],
-    /// The number of consecutive slow windows directly before this window.
+    /// The number of consecutive slow time windows directly before this one.
     pub(crate) slow: u32,
 }
 
-/// Returns the number of rounds within which nine in ten filled blocks were filled after their
-/// eviction, or 0 if no block was filled.
+/// Returns the smallest number of rounds that exceeds the refault distances of more than nine in
+/// ten filled blocks, or 0 if no block was filled.
 fn rounds_of_most(distances: &[u64; DISTANCES]) -> u64 {
     let wanted = distances.iter().sum::<u64>() * PREVENTED_SHARE.0 / PREVENTED_SHARE.1;
     let mut below = 0;
@@ -132,15 +132,15 @@ fn rounds_of_most(distances: &[u64; DISTANCES]) -> u64 {
 }
 
 impl Window {
-    /// Returns true if the window has ended at the time `now`, in milliseconds, or if no window has
-    /// begun.
+    /// Returns true if the time window has ended at the time `now`, in milliseconds, or if no time
+    /// window has begun.
     pub(crate) fn is_over(&self, now: u64) -> bool {
         self.began == 0 || now.saturating_sub(self.began) >= WATCHED_TIME
     }
 
-    /// Ends this window, and begins the window `next`. A block has `size` bytes. After
-    /// `SLOW_WINDOWS` consecutive slow windows, returns the number of bytes by which the limit is
-    /// too small; before, returns `None`.
+    /// Ends this time window, and begins the time window `next`. A block has `size` bytes. After
+    /// `SLOW_WINDOWS` consecutive slow time windows, returns the number of bytes by which the limit
+    /// is too small; before, returns `None`.
     pub(crate) fn end(&mut self, next: Window, size: usize) -> Option<u64> {
         let took = next.began.saturating_sub(self.began);
         let in_faults = next.in_faults.saturating_sub(self.in_faults);
@@ -197,7 +197,7 @@ impl Default for Histogram {
 }
 
 impl Histogram {
-    /// The number of words that encode a histogram: the counts of the buckets, and the sum.
+    /// The number of 8-byte words that encode a histogram: the counts of the buckets, and the sum.
     pub const WORDS: usize = BUCKETS + 1;
 
     /// Returns the histogram that `words` encode. Any words are valid.
@@ -215,12 +215,12 @@ impl Histogram {
         Histogram(std::array::from_fn(|nth| self.0[nth].saturating_add(other.0[nth])))
     }
 
-    /// Returns the number of all times.
+    /// Returns the number of measured times.
     pub fn count(&self) -> u64 {
         self.0[..BUCKETS].iter().fold(0, |sum, count| sum.saturating_add(*count))
     }
 
-    /// Returns the sum of all times.
+    /// Returns the sum of the measured times.
     pub fn total(&self) -> Duration {
         Duration::from_nanos(self.0[BUCKETS])
     }

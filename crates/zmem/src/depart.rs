@@ -14,7 +14,7 @@ use std::cell::Cell;
 use std::ops::Range;
 
 /// Evicts a run of blocks in the state `Evicting`. The first blocks are queued for the compressor
-/// thread while the queue has room; this thread stores the other blocks. Returns the number of
+/// thread while the queue has space. This thread stores the other blocks. Returns the number of
 /// evicted blocks.
 pub(crate) fn evict_run(pager: &Pager, run: Range<usize>, buf: &mut [u8]) -> usize {
     let (start, middle) =
@@ -49,7 +49,7 @@ fn evict_part(
     };
     let is_kept = |block: usize| outcome[block - run.start] == Fate::Kept;
     // For blocks that stay resident, data on the device are freed before this thread owns the
-    // blocks. Freeing may allocate and take long, and other threads wait for owned blocks (zm-S4).
+    // blocks. Freeing can allocate and take long, and other threads wait for owned blocks (zm-S4).
     let undone = Cell::new(0u64);
     for_runs(run.clone(), usize::MAX, is_kept, |part| {
         if !stored::discard(pager, part.clone()) {

@@ -1,7 +1,7 @@
 //! Descriptors of this crate, which are hidden from the program, and files of /proc that this crate
 //! keeps open.
 //!
-//! At any moment the program may close a descriptor of this crate, and open another file under the
+//! At any moment the program can close a descriptor of this crate, and open another file under the
 //! same number. To make this unlikely, descriptors have high numbers, because the kernel gives new
 //! files the lowest free number. Before each use, the file of the descriptor is identified.
 //!
@@ -43,7 +43,8 @@ fn name(stat: &Stat) -> u32 {
 }
 
 /// An open file. Dropping this value closes the file by a direct system call. The C library's
-/// `close`, which [`OwnedFd`] calls, may cancel the thread, but a fault handler can't be unwound.
+/// `close`, which [`OwnedFd`] calls, possibly cancels the thread, but a fault handler can't be
+/// unwound.
 #[derive(Debug)]
 pub struct File(ManuallyDrop<OwnedFd>);
 
@@ -123,7 +124,7 @@ impl Descriptor {
 
 /// A file in /proc that describes the process by which it was opened. So a child closes the
 /// inherited descriptor and opens the file again. The child does this at once, because the kernel
-/// may refuse a later attempt. The word of the descriptor is in the page that the kernel wipes in
+/// can refuse a later attempt. The word of the descriptor is in the page that the kernel wipes in
 /// each copy of the process.
 #[derive(Debug)]
 pub(crate) struct KeptFile {
@@ -164,7 +165,7 @@ impl KeptFile {
         &own().files[self.nth]
     }
 
-    /// Returns the descriptor that is kept, which may no longer refer to the file.
+    /// Returns the descriptor that is kept, which possibly no longer refers to the file.
     pub(crate) fn kept(&self) -> Descriptor {
         Descriptor(self.word().load(SeqCst))
     }
@@ -211,7 +212,7 @@ impl KeptFile {
     /// after use.
     fn keep(&self, seen: Descriptor, opened: Descriptor) -> Option<(Descriptor, bool)> {
         opened.look()?;
-        // Processes that share this memory may have other files under this number, so the
+        // Processes that share this memory possibly have other files under this number, so the
         // descriptor is used only once.
         if shares_memory() {
             return Some((opened, true));

@@ -28,14 +28,14 @@ use std::sync::atomic::Ordering::Relaxed;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Goal {
     /// At least this number of blocks. All cold blocks of the last clock window are evicted, so the
-    /// eviction may exceed this number.
+    /// eviction possibly exceeds this number.
     AtLeast(usize),
     /// At most this number of blocks.
     Exactly(usize),
 }
 
 /// Evicts the number of blocks that `goal` requires, or fewer if no more blocks can be evicted.
-/// Returns the number of evicted blocks. `buf` has room for a batch.
+/// Returns the number of evicted blocks. `buf` has space for a batch.
 pub(crate) fn evict(
     pager: &Pager,
     clock: &mut Clock,
@@ -162,10 +162,10 @@ fn mark(pager: &Pager, blocks: Range<usize>, takes: impl Fn(usize, WordValue) ->
     marked
 }
 
-/// Returns whether the hand may put a block, whose word is `seen`, in probation. A hot block stays
-/// resident and loses one unit of heat. If `spares` is `Recent`, the blocks that were filled last
-/// stay resident. If most blocks do not compress, a block that did not compress loses heat only in
-/// some rounds.
+/// Returns whether the clock is allowed to put a block, whose word is `seen`, in probation. A hot
+/// block stays resident and loses one unit of heat. If `spares` is `Recent`, the blocks that were
+/// filled last stay resident. If most blocks do not compress, a block that did not compress loses
+/// heat only in some rounds.
 fn may_be_marked(pager: &Pager, block: usize, seen: WordValue, spares: Spares) -> bool {
     if !seen.is_evictable() || (spares == Spares::Recent && pager.recent.has(block)) {
         return false;

@@ -6,11 +6,11 @@
 //!   taken:      x              x            x             x       copied, stored or queued
 //!   dropped: |------------------|        |---|         |----|     a call for each span
 //! ```
-//! zm-A5: one call marks all blocks of a span and drops their pages. A span may contain absent
-//! blocks, because no other thread can fill them during the call. A `Busy` block ends the span,
-//! because the compressor thread may be filling the block again. One call is better than several,
-//! because each call that drops pages interrupts the processors on which other threads of this
-//! crate run.
+//! zm-A5: one call marks all blocks of a span and drops their pages. A span is allowed to contain
+//! absent blocks, because no other thread can fill them during the call. A `Busy` block ends the
+//! span, because the compressor thread is possibly filling the block again. One call is better than
+//! several, because each call that drops pages interrupts the processors on which other threads of
+//! this crate run.
 
 use crate::owned::{OwnedRun, OwnedSet, for_owned};
 use crate::pager::Pager;
@@ -66,7 +66,7 @@ pub(crate) fn evict_open(
         gone = going.leave(blocks.clone());
         pager.compressor.ring();
     }
-    // Chunks may be closed even if no block was evicted now, because blocks that were queued in the
+    // Chunks are closed even if no block was evicted now, because blocks that were queued in the
     // last round may have been stored since.
     if pager.limit.has_many_tables() {
         chunk::close_chunks(pager, blocks);

@@ -121,8 +121,9 @@ pub(crate) fn bring(pager: &Pager, block: usize, wanted: Wanted, buf: &mut [u8])
     }
 }
 
-/// Takes ownership of an absent block if the block's word is still `seen`. Also takes neighbours in
-/// the same state and chunk, as `wanted` specifies. Returns the owned blocks, whose chunk is open.
+/// Takes ownership of an absent block if the block's word is still `seen`. If so, takes
+/// neighbouring blocks in the same state and chunk too, as `wanted` specifies. Returns the owned
+/// blocks, whose chunk is open.
 fn own(pager: &Pager, block: usize, seen: WordValue, wanted: Wanted) -> Option<OwnedRun<'_>> {
     chunk::open(pager, block, |seen| seen != Chunk::Vacant);
     let mut own = own_block(pager, block, seen)?;

@@ -34,7 +34,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed, Ordering::SeqCst};
 /// Registers the functions that each fork calls. The functions must be registered before the first
 /// device is created, because a fork must close the gate before it takes the locks of devices. A
 /// fork takes all other locks before it closes the gate, because a thread that holds one of these
-/// locks may access a region.
+/// locks possibly accesses a region.
 pub(crate) fn register() {
     static IS_REGISTERED: AtomicBool = AtomicBool::new(false);
     process::begin(put_right);
@@ -54,8 +54,8 @@ struct Hook;
 
 impl AtFork for Hook {
     /// If the child will have a copy of a region with a userfaultfd, fills all blocks of the
-    /// region. In an arena, closes the resident blocks if separate copies in parent and child would
-    /// use too much memory.
+    /// region. In an arena, closes the resident blocks (the next access to each block faults) if
+    /// separate copies in parent and child would use too much memory.
     fn prepare(&self) {
         GATE.close_for_fork();
         registry::for_each(|pager| {
@@ -100,7 +100,7 @@ fn adapt_in_child(pager: &Pager) {
     pager.stored_most.0.store(0, Relaxed);
     pager.weigh();
     // `whole_at` depends on the counter of evicted blocks, which was just reset. The lock is only
-    // tried, because the child may lack the thread that holds it (zm-F3).
+    // tried, because the child can lack the thread that holds it (zm-F3).
     if let Some(mut packing) = pager.packing.try_lock() {
         packing.whole_at = 0;
     }
@@ -112,7 +112,7 @@ fn adapt_in_child(pager: &Pager) {
 fn bring_all_back(pager: &Pager) {
     let limit = pager.limit.get();
     let _none_is_too_low = pager.limit.set(None);
-    // This code uses no heap, because another thread may hold the allocator's lock and wait at the
+    // This code uses no heap, because another thread can hold the allocator's lock and wait at the
     // gate (zm-H3).
     signals::set_in_handler(true);
     let mut context = pager.contexts.take(Purpose::Fault);
@@ -143,7 +143,7 @@ fn share_all(pager: &Pager) {
     while window < clock.windows
         && let Some(open) = chunk::next_open_window(pager, window)
     {
-        // A chunk may contain several clock windows, and a clock window may contain several chunks.
+        // A chunk can contain several clock windows, and a clock window can contain several chunks.
         let Range { start, end } = pager.blocks_of_window(open);
         let end = chunk::blocks_of(pager, start).end.max(end);
         window = end.div_ceil(CLOCK_WINDOW);

@@ -50,7 +50,7 @@ pub(crate) fn install(signal: i32) {
         ours.sa_sigaction = entry as extern "C" fn(_, _, _) as usize;
         ours.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
         ours.sa_mask = SignalMask::ALL.set();
-        // SAFETY: `entry` may be called at any instruction: see the module documentation.
+        // SAFETY: `entry` can safely be called at any instruction: see the module documentation.
         unsafe { set_action(signal, &ours) };
         *is_installed = true;
     });
@@ -61,7 +61,7 @@ pub(crate) fn install(signal: i32) {
 /// `sigaction`.
 ///
 /// # Safety
-/// As with `sigaction`, the handler may be called on any thread, at any instruction.
+/// As with `sigaction`, the kernel calls the handler on any thread, at any instruction.
 pub unsafe fn set_next_handler(action: &libc::sigaction) -> libc::sigaction {
     install(libc::SIGSEGV);
     next_handler::replace(libc::SIGSEGV, *action)
@@ -71,7 +71,7 @@ pub unsafe fn set_next_handler(action: &libc::sigaction) -> libc::sigaction {
 /// userfaultfd use SIGBUS.
 ///
 /// # Safety
-/// As with `sigaction`, the handler may be called on any thread, at any instruction.
+/// As with `sigaction`, the kernel calls the handler on any thread, at any instruction.
 pub unsafe fn set_next_bus_handler(action: &libc::sigaction) -> libc::sigaction {
     install(libc::SIGBUS);
     next_handler::replace(libc::SIGBUS, *action)
@@ -105,8 +105,7 @@ fn keep_errno<T>(work: impl FnOnce() -> T) -> T {
 /// # Safety
 /// The kernel has passed `info` and `context` to a handler of `signal` on this thread. During the
 /// handler, all signals whose handlers access managed memory are blocked. The handler's stack has
-/// 128 KiB of room. A handler that interrupts this handler does not overwrite the frames on this
-/// stack.
+/// 128 KiB. A handler that interrupts this handler does not overwrite the frames on this stack.
 pub unsafe fn answer_fault(
     signal: i32,
     info: *const libc::siginfo_t,
@@ -119,9 +118,9 @@ pub unsafe fn answer_fault(
 /// The stack on which this crate handles a fault.
 enum Stack {
     /// The stack on which the handler was called. The caller guarantees that this stack has enough
-    /// room.
+    /// space.
     This,
-    /// A context's stack, because the stack on which the handler was called may be small.
+    /// A context's stack, because the stack on which the handler was called is possibly small.
     HandlerContext,
 }
 
@@ -145,7 +144,8 @@ fn answer(signal: i32, info: &libc::siginfo_t, context: &libc::ucontext_t, stack
         let mut context = pager.contexts.take(Purpose::Fault);
         let mut fault =
             |buf: &mut [u8]| verdict = fault::handle(pager, address, Toucher::This, buf);
-        // The context is released inside the gate: a fork between the two would copy it as taken.
+        // The context is released inside the gate, because a fork after the gate and before the
+        // release would copy the context as taken.
         match stack {
             Stack::This => {
                 fault(context.buffer());
@@ -161,7 +161,7 @@ fn answer(signal: i32, info: &libc::siginfo_t, context: &libc::ucontext_t, stack
         Some(None) => return false,
         Some(Some(Verdict::Answered)) => return true,
         Some(Some(Verdict::Unchanged { closings, most })) => (closings, most),
-        // A region that contained the address may have ended after the access.
+        // Possibly, a region that contained the address has ended after the access.
         None => match registry::ENDED.load(SeqCst) {
             0 => return false,
             ended => (ended, UNMANAGED_FAULTS_MAX),

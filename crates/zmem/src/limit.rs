@@ -238,8 +238,8 @@ impl Limit {
         self.no_progress.is_known_for(self.resident(), self.block)
     }
 
-    /// Returns whether an eviction may succeed: the last eviction evicted blocks, or many blocks
-    /// have become resident since then, or the pause has ended.
+    /// Returns whether an eviction has a chance of success: the last eviction evicted blocks, or
+    /// many blocks have become resident since then, or the pause has ended.
     pub(crate) fn may_try(&self) -> bool {
         !self.has_no_progress() || self.no_progress.left().is_zero()
     }

@@ -1,5 +1,5 @@
-//! The number of mappings that a region may use (zm-M1), and probes, which find out which memory
-//! operations the kernel permits to this process.
+//! The number of mappings that a region is allowed to use (zm-M1), and probes, which find out which
+//! memory operations the kernel permits to this process.
 
 use crate::Error;
 use crate::descriptor::File;
@@ -28,8 +28,8 @@ pub(crate) struct Mappings {
 }
 
 impl Mappings {
-    /// Reserves the mappings that a region of `bytes` bytes may need, and `others` further
-    /// mappings. `reserved` counts the reserved mappings of all regions, at most `max`.
+    /// Reserves the maximum number of mappings that a region of `bytes` bytes needs, and `others`
+    /// further mappings. `reserved` counts the reserved mappings of all regions, at most `max`.
     fn reserve(
         reserved: &AtomicUsize,
         max: usize,
@@ -112,9 +112,10 @@ fn check_plain_of(maps: &str, addresses: &Range<usize>) -> Result<(), Error> {
     if next >= addresses.end { Ok(()) } else { Err(not_mapped) }
 }
 
-/// Returns the block sizes of a region of `bytes` bytes, and the mappings that the region may use.
-/// `marked(n)` is the number of mappings that the marks of `n` blocks may need. If the kernel
-/// permits fewer mappings, blocks become larger than blocks of the device (zm-M2).
+/// Returns the block sizes of a region of `bytes` bytes, and the number of mappings that the region
+/// is allowed to use. `marked(n)` is the maximum number of mappings that the marks of `n` blocks
+/// need. If the kernel permits fewer mappings, blocks become larger than blocks of the device
+/// (zm-M2).
 pub(crate) fn fit(
     mut sizes: BlockSizes,
     bytes: usize,
@@ -147,8 +148,8 @@ pub(crate) fn has_guards() -> bool {
 /// Returns an error if this process can't use /proc/self/mem to read and write protected memory.
 pub(crate) fn writes_below_protection() -> Result<(), Errno> {
     let probe = page_of_own()?;
-    // These calls may open and keep a descriptor. The calls run inside the gate, so that no other
-    // thread forks during a call.
+    // These calls possibly open and keep a descriptor. The calls run inside the gate, so that no
+    // other thread forks during a call.
     inside(|| {
         pages::write(&probe, 0, &[1])?;
         pages::read(&probe, 0, &mut [0])
@@ -157,7 +158,7 @@ pub(crate) fn writes_below_protection() -> Result<(), Errno> {
 
 /// Returns whether the kernel frees page tables of this memory together with their pages (Linux
 /// 6.14, on some architectures). The first call tests this on new memory, because the kernel does
-/// not report it. The first call may happen during a fault.
+/// not report it. The first call possibly happens during a fault.
 pub(crate) fn frees_tables(memory: &Managed) -> bool {
     /// 1 if the kernel frees page tables, 0 if not, and negative before the test.
     static FREES: AtomicI32 = AtomicI32::new(-1);
@@ -189,8 +190,8 @@ fn try_to_free_tables() -> Option<bool> {
     Some(before.saturating_sub(taken()?) << 10 > TABLES * page / 2)
 }
 
-/// Opens and closes all blocks of a region. Open memory counts as data, so the kernel may refuse
-/// the call. Without this check, an access would fail later.
+/// Opens and closes all blocks of a region. Open memory counts as data, so the kernel possibly
+/// refuses the call. Without this check, an access would fail later.
 pub(crate) fn may_be_data(memory: &Managed) -> Result<(), Errno> {
     let all = 0..memory.addresses().len();
     memory.open(all.clone())?;

@@ -31,7 +31,7 @@ pub(crate) struct Managed {
     pub(crate) is_ours: bool,
 }
 
-// SAFETY: the windows consist of memory that all threads share; owners of blocks serialize changes
+// SAFETY: the windows consist of memory that all threads share. Owners of blocks serialize changes
 // (zm-S1).
 unsafe impl Send for Managed {}
 // SAFETY: as above.
@@ -79,7 +79,8 @@ impl Managed {
         // SAFETY: FIXED_NOREPLACE replaces no existing mapping.
         let there = unsafe { mmap_anonymous(wanted, bytes, ProtFlags::empty(), flags)? };
         let start = NonNull::new(there.cast()).ok_or(Errno::NOMEM)?;
-        // A kernel without this flag (before Linux 4.17) may create the mapping at another address.
+        // A kernel without this flag (before Linux 4.17) possibly creates the mapping at another
+        // address.
         let managed = Managed::new(start, bytes, true);
         if there == wanted { Ok(managed) } else { Err(Errno::EXIST) }
     }
@@ -90,7 +91,7 @@ impl Managed {
         managed
     }
 
-    /// Adds `room` bytes of room for all further windows together.
+    /// Adds `room` bytes of address space for all further windows together.
     pub(crate) fn with_room(mut self, room: usize) -> Self {
         self.windows.bytes += room;
         self
@@ -107,7 +108,7 @@ impl Managed {
 
     fn protect(&self, range: Range<usize>, flags: MprotectFlags) -> Result<(), Errno> {
         let (start, bytes) = self.place(&range);
-        // SAFETY: the range is within this memory; the caller owns its blocks.
+        // SAFETY: the range is within this memory. The caller owns its blocks.
         unsafe { mprotect(start, bytes, flags) }
     }
 
@@ -134,7 +135,7 @@ impl Managed {
     /// stored elsewhere or not needed.
     unsafe fn advise(&self, range: Range<usize>, advice: i32) -> Result<(), Errno> {
         let (start, bytes) = self.place(&range);
-        // SAFETY: the range is within this memory; the caller guarantees that no data are lost.
+        // SAFETY: the range is within this memory. The caller guarantees that no data are lost.
         if unsafe { libc::madvise(start, bytes, advice) } == 0 { Ok(()) } else { Err(last_error()) }
     }
 
@@ -184,7 +185,7 @@ impl Managed {
     /// adds windows.
     ///
     /// # Errors
-    /// `Errno::NOSPC` if the window is larger than the room.
+    /// `Errno::NOSPC` if too little of this space is left.
     ///
     /// # Safety
     /// The mappings in the range belong to the caller, and no code uses them.

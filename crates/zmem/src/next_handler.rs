@@ -2,7 +2,7 @@
 //! signal that does not concern a region.
 //!
 //! # Safety
-//! A kept action is never freed, because a thread may be reading it in a signal handler. The
+//! A kept action is never freed, because a thread is possibly reading it in a signal handler. The
 //! functions that this module calls are handlers that the program passed to `sigaction` or to
 //! [`replace`].
 #![allow(unsafe_code)]
@@ -18,7 +18,7 @@ static NEXT: [AtomicPtr<Action>; 2] = [const { AtomicPtr::new(null_mut()) }; 2];
 /// The next action after a handler with SA_RESETHAND was called.
 static DEFAULT: Action = default_action();
 
-/// The number of bytes below the stack pointer that a function may use.
+/// The number of bytes below the stack pointer that a function is allowed to use (the red zone).
 const RED_ZONE: usize = 128;
 
 fn next_of(signal: i32) -> &'static AtomicPtr<Action> {
@@ -51,7 +51,7 @@ struct Call {
 
 extern "C" fn run(call: *mut Call) {
     // SAFETY: the function `call` passes a pointer to a live `Call`, and calls this function on an
-    // unused stack. `function` is a handler of the program; a handler without SA_SIGINFO reads only
+    // unused stack. `function` is a handler of the program. A handler without SA_SIGINFO reads only
     // the first argument.
     unsafe {
         let Call { function, leaves_stack, mask, signal, info, context } = *call;
@@ -86,7 +86,7 @@ fn has_left_stack(context: &libc::ucontext_t) -> bool {
 /// blocked.
 pub(crate) unsafe fn call(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::ucontext_t) {
     // SAFETY: `keep` stored an action before the handler was installed, and no action is ever
-    // freed; the caller guarantees that `info` and `context` are valid.
+    // freed. The caller guarantees that `info` and `context` are valid.
     let (next, code, frame) =
         unsafe { (*next_of(signal).load(Acquire), (*info).si_code, &*context) };
     let is_sent = code <= 0;
@@ -114,7 +114,7 @@ pub(crate) unsafe fn call(signal: i32, info: *mut libc::siginfo_t, context: *mut
             let mut call = Call { function, leaves_stack, mask, signal, info, context };
             if leaves_stack {
                 let top = (interrupted(frame).1 - RED_ZONE) as *mut u8;
-                // SAFETY: the stack below the interrupted frame and its red zone is unused: without
+                // SAFETY: the stack below the interrupted frame and its red zone is unused. Without
                 // the alternate stack, the kernel would have put this handler's frame there. `run`
                 // takes a pointer to a `Call`.
                 unsafe { call_on(top, run as *const () as usize, (&raw mut call).cast()) };

@@ -31,10 +31,11 @@ pub enum BackendKind {
     /// Signals, with a mapping for each run of blocks. Blocks are filled by `mremap`, so the
     /// process need not open /proc/self/mem. Needs Linux 5.7.
     SignalRemap,
-    /// A userfaultfd, whose faults are handled by threads of this crate. System calls may access
-    /// absent memory. The kernel must permit the userfaultfd to report faults of system calls, by
-    /// CAP_SYS_PTRACE, `/dev/userfaultfd`, or `vm.unprivileged_userfaultfd`. Otherwise, the backend
-    /// is `UserfaultfdSigbus`. The program must not close the descriptor of the userfaultfd.
+    /// A userfaultfd, whose faults are handled by threads of this crate. System calls are allowed
+    /// to access absent memory. The kernel must permit the userfaultfd to report faults of system
+    /// calls, by CAP_SYS_PTRACE, `/dev/userfaultfd`, or `vm.unprivileged_userfaultfd`. Otherwise,
+    /// the backend is `UserfaultfdSigbus`. The program must not close the descriptor of the
+    /// userfaultfd.
     Userfaultfd,
     /// A userfaultfd that raises SIGBUS in the faulting thread. System calls on absent memory fail.
     UserfaultfdSigbus,
@@ -95,7 +96,7 @@ pub struct Options {
     /// tables count, so the region exceeds a limit that is lower than its tables. The limit should
     /// allow for tables of 1/500 of the touched memory, and for the compressed data.
     ///
-    /// Incompressible data, compressed data and locked ranges can't be evicted, and may exceed the
+    /// Incompressible data, compressed data and locked ranges can't be evicted, and can exceed the
     /// limit. A lowered limit or a dropped lock takes effect within about half a second. Data that
     /// become compressible later are evicted after some seconds, or later if attempts take long.
     pub limit: Option<u64>,
@@ -194,8 +195,8 @@ pub(crate) fn create_device(
         streams: Some(contexts + 1),
         // The device starts no threads, because a child would lack them.
         compaction: Compaction::Manual,
-        // A fork locks this device after other devices, because a request to another device may
-        // access a region.
+        // A fork locks this device after other devices, because a request to another device
+        // possibly accesses a region.
         fork_turn: page::fork::Turn::Last,
         supply: (!is_heap_own).then(|| Arc::new(HandlerSupply) as Arc<dyn Supply>),
         ..Config::new(bytes as u64).map_err(|error| refused(error, bytes, sizes))?

@@ -60,16 +60,16 @@ impl<'p> OwnedRun<'p> {
         self.pager.bytes_of(self.blocks())
     }
 
-    /// Takes ownership of further blocks behind the run, up to `end` or the first block that is not
-    /// in the state `from`.
+    /// Takes ownership of further blocks behind the run, up to but not including `end`, or the
+    /// first block that is not in the state `from`.
     pub(crate) fn grow_behind(&mut self, end: usize) {
         while self.blocks.end < end && self.take(self.blocks.end) {
             self.blocks.end += 1;
         }
     }
 
-    /// Takes ownership of further blocks before the run, down to `start` or the first block that is
-    /// not in the state `from`.
+    /// Takes ownership of further blocks before the run, down to and including `start`, or to the
+    /// first block that is not in the state `from`.
     pub(crate) fn grow_before(&mut self, start: usize) {
         while self.blocks.start > start && self.take(self.blocks.start - 1) {
             self.blocks.start -= 1;
@@ -196,7 +196,7 @@ impl<'p> OwnedRun<'p> {
     }
 
     /// Publishes the blocks in the state `to`, and updates the counts of states. `change` changes
-    /// the other bits of a block's word, and may be called several times for a block.
+    /// the other bits of a block's word, and is possibly called several times for a block.
     pub(crate) fn publish(mut self, to: State, change: impl Fn(usize, WordValue) -> WordValue) {
         self.count(to.is_counted());
         let Pager { words, limit, probation, .. } = self.pager;
@@ -215,7 +215,7 @@ impl<'p> OwnedRun<'p> {
     }
 
     /// Queues blocks, whose pages were dropped, for the compressor thread. `data` are the blocks'
-    /// contents. The queue has room for the blocks. The caller holds the eviction lock.
+    /// contents. The queue has space for the blocks. The caller holds the eviction lock.
     pub(crate) fn queue(mut self, data: &[u8]) {
         debug_assert!(data.len() == self.bytes().len());
         debug_assert!(!matches!(self.from, State::Probation | State::Shared));

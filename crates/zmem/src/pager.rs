@@ -34,7 +34,7 @@ pub(crate) struct Pager {
     pub(crate) sizes: BlockSizes,
     pub(crate) words: Table<BlockWord>,
     pub(crate) chunks: Table<ChunkWord>,
-    /// A bit for each clock window in which a block may have a copy.
+    /// A bit for each clock window. It is 1 if a block of the clock window possibly has a copy.
     pub(crate) copied: Table<AtomicU64>,
     pub(crate) device: Device,
     pub(crate) backend: Box<dyn Backend>,

@@ -1,6 +1,6 @@
 //! Threads of a pager: the pager thread, and fault threads, which handle faults of other threads. A
-//! faulting thread waits in the kernel, and may hold any lock of the program. So fault threads obey
-//! the rules of signal handlers (zm-H1).
+//! faulting thread waits in the kernel, and possibly holds locks of the program. So fault threads
+//! obey the rules of signal handlers (zm-H1).
 //!
 //! # Safety
 //! Each of these threads holds a reference to its pager until the thread has ended.
@@ -30,8 +30,8 @@ pub(crate) struct PagerThread {
 
 impl PagerThread {
     /// Starts a thread that calls `work`. `what` names the thread in the message about a panic. The
-    /// thread blocks all signals except those that the C library uses itself. Other threads may
-    /// wait until the new thread has handled such a signal.
+    /// thread blocks all signals except those that the C library uses itself. Other threads
+    /// possibly wait until the new thread has handled such a signal.
     pub(crate) fn start(
         pager: &Arc<Pager>,
         name: &str,

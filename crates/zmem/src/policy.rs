@@ -33,7 +33,7 @@ pub(crate) fn contexts(processors: usize, threads: usize, limit: Option<u64>) ->
 pub(crate) const HEAT_KEPT_MAX: u32 = 3;
 
 /// A fault on blocks that are shared since a fork opens at least this number of bytes. This saves
-/// faults, although parent and child may then both count a page that only one of them uses.
+/// faults, although parent and child then possibly both count a page that only one of them uses.
 pub(crate) const SHARED_BYTES: usize = 32 << 10;
 
 /// At most this share (1/8) of the resident blocks are in probation.
@@ -43,7 +43,8 @@ pub(crate) const PROBATION_SHARE: usize = 8;
 
 /// The number of slots of `recent::Order`, the table of threads that wait for fault threads.
 pub(crate) const FAULTING_THREADS: usize = 64;
-/// The maximum number of recent blocks, enough for an instruction that gathers words.
+/// The maximum number of recent blocks, enough for an instruction that loads from many addresses (a
+/// gather).
 pub(crate) const RECENT_MAX: usize = 32;
 /// The minimum number of recent blocks, enough for an instruction that copies.
 pub(crate) const RECENT_MIN: usize = 4;
@@ -53,8 +54,8 @@ pub(crate) const RECENT_BYTES: usize = 128 << 10;
 /// it was closed between these faults. After more faults, the program itself must have protected
 /// the memory.
 pub(crate) const RESIDENT_FAULTS_MAX: u32 = 16;
-/// The maximum number of consecutive faults of an instruction on an unmanaged block. The block may
-/// have been managed at the first of these faults.
+/// The maximum number of consecutive faults of an instruction on an unmanaged block. The block was
+/// possibly managed at the first of these faults.
 pub(crate) const UNMANAGED_FAULTS_MAX: u32 = 1;
 /// A fill is a refault if the block was evicted at most this number of rounds before the fill.
 pub(crate) const SOON_ROUNDS: u32 = 1;
@@ -66,7 +67,7 @@ pub(crate) const STACK_BYTES: usize = 256 << 10;
 /// A thread that waits for a context checks at this interval whether missing threads hold all
 /// contexts (zm-F3).
 pub(crate) const MISSING_CONTEXT_TICK: Duration = Duration::from_millis(100);
-/// The maximum number of contexts, because one word has a bit for each context.
+/// The maximum number of contexts, because one atomic word of 64 bits has a bit for each context.
 pub(crate) const CONTEXTS_MAX: usize = 32;
 /// The minimum number of pages that one call populates. For fewer pages, the call saves no time.
 pub(crate) const POPULATED_MIN: usize = 4;
@@ -103,8 +104,8 @@ pub(crate) const WHOLE_MAX: u64 = 64 << 20;
 pub(crate) const COMPACTED_STEPS: usize = 16;
 /// A packing step frees 1/`STEP_SHARE` of the device's memory, or `STEP_BYTES` if this is more.
 pub(crate) const STEP_SHARE: u64 = 256;
-/// An eviction step evicts this number of bytes. Between two steps, a waiting fork may begin, and
-/// other threads may evict.
+/// An eviction step evicts this number of bytes. Between two steps, a waiting fork can begin, and
+/// other threads can evict.
 pub(crate) const STEP_BYTES: usize = 1 << 20;
 /// After an unsuccessful eviction, the next search for evictable blocks lasts at most this time.
 pub(crate) const AGAIN_TIME: Duration = Duration::from_millis(10);
@@ -130,26 +131,27 @@ pub(crate) const START_TIME: Duration = Duration::from_micros(200);
 pub(crate) const REFUSED_STARTS: u32 = 1000;
 /// The compressor thread measures the device after this number of stored blocks.
 pub(crate) const WEIGHED: usize = 16;
-/// A compressor thread without work ends after this time, because a program may count its threads.
+/// A compressor thread without work ends after this time, because some programs count their
+/// threads.
 pub(crate) const IDLE_TIME: Duration = Duration::from_millis(50);
 /// A request that the compressor thread end is repeated at this interval.
 pub(crate) const END_TIME: Duration = Duration::from_millis(5);
-/// After the compressor thread was asked to end, this number of starts are skipped. A program that
-/// expects to have one thread may count its threads, as Python does after a fork.
+/// After the compressor thread was asked to end, this number of starts are skipped. Some programs
+/// that expect to have one thread count their threads, as Python does after a fork.
 pub(crate) const STARTS_AT_REST: u32 = 64;
 
 // Limits.
 
 /// The length of a `counters::Window` in milliseconds.
 pub(crate) const WATCHED_TIME: u64 = 5000;
-/// After this number of consecutive slow windows, the limit counts as too small.
+/// After this number of consecutive slow time windows, the limit counts as too small.
 pub(crate) const SLOW_WINDOWS: u32 = 2;
-/// A window is slow if faults take more than 1/`SLOW_SHARE` of the window's time.
+/// A time window is slow if faults take more than 1/`SLOW_SHARE` of it.
 pub(crate) const SLOW_SHARE: u32 = 2;
 /// The share of fills that a sufficient limit would have prevented: nine in ten.
 pub(crate) const PREVENTED_SHARE: (u64, u64) = (9, 10);
-/// The number of bytes by which the device may grow before it is measured again: the maps of a
-/// segment, and the objects of a clock window.
+/// The number of bytes by which the device is allowed to grow before it is measured again: the maps
+/// of a segment, and the objects of a clock window.
 pub(crate) const GROWTH_BYTES: u64 = 256 << 10;
 /// The reserve is at least this share (1/64) of the limit.
 pub(crate) const RESERVE_SHARE: u64 = 64;
@@ -208,9 +210,9 @@ pub(crate) const FEW_BLOCKS: usize = 8192;
 pub(crate) const PROBATION_MAX: usize = 4096;
 /// The minimum number of blocks in probation. With fewer blocks, probation would end at once.
 pub(crate) const PROBATION_MIN: usize = 64;
-/// The maximum number of windows of all regions together. Each region has at least one window.
+/// The maximum number of address windows of all regions together. Each region has at least one.
 pub(crate) const REGIONS_MAX: usize = 128;
-/// The maximum number of windows of an arena after the first window.
+/// The maximum number of address windows of an arena after the first one.
 pub(crate) const WINDOWS_MAX: usize = 32;
 /// The maximum number of attempts to open a file that other threads close again and again.
 pub(crate) const OPENINGS_MAX: usize = 16;
@@ -222,8 +224,9 @@ pub(crate) const NUMBERS_MAX: u64 = 1024;
 /// A request to a userfaultfd fails after this number of consecutive EAGAIN results.
 pub(crate) const TRIES_MAX: u32 = 10_000;
 /// A thread waits at most this time at the closed gate while a fork waits for threads inside. A
-/// thread inside may wait for the allocator's lock. The thread at the gate may hold this lock, if
-/// its handler interrupted the allocator. So after this time the thread at the gate enters.
+/// thread inside the gate possibly waits for the allocator's lock. The thread at the gate possibly
+/// holds this lock, if its handler interrupted the allocator. So after this time the thread at the
+/// gate enters.
 pub(crate) const FORK_TIME: Duration = Duration::from_millis(20);
 /// After a failed attempt to stop the world, a thread makes no attempt for this number of faults.
 /// An attempt takes a system call, or a wait for other threads.
@@ -251,7 +254,7 @@ mod tests {
         assert_eq!([1, 2, 16, 64].map(|count| contexts(count, 0, None)), [3, 4, 18, CONTEXTS_MAX]);
         assert_eq!([1, 2, 16, 64].map(|count| contexts(count, 0, Some(MIB))), [3, 4, 4, 4]);
         assert_eq!([2, 16].map(|count| contexts(count, count, Some(MIB))), [6, 6]);
-        // A buffer has 256 KiB, and all buffers together may use 1/32 of the limit.
+        // A buffer has 256 KiB, and all buffers together are allowed to use 1/32 of the limit.
         assert_eq!([39, 40, 48].map(|mib| contexts(16, 0, Some(mib * MIB))), [4, 5, 6]);
         assert_eq!([143, 144, 152].map(|mib| contexts(16, 0, Some(mib * MIB))), [17, 18, 18]);
     }

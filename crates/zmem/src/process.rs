@@ -137,7 +137,7 @@ pub(crate) fn look() {
 /// Repairs a child of fork. Called by the fork handler.
 pub(crate) fn begin_child() {
     let own = own();
-    // The words are cleared here, because the kernel may be unable to wipe the page.
+    // The words are cleared here, because some kernels can't wipe the page.
     own.files.iter().for_each(|file| file.store(0, Release));
     own.state.store(UNKNOWN, Release);
     notice(CopyDetectedBy::Handler);

@@ -74,7 +74,7 @@ impl Queue {
     }
 
     /// Queues an owned block in the next slot. First, `fill` copies the block's data to the slot.
-    /// The queue has room, and the caller holds the eviction lock.
+    /// The queue has space, and the caller holds the eviction lock.
     pub(crate) fn offer(&self, block: usize, fill: impl FnOnce(usize)) {
         let tail = self.tail.load(Ordering::Relaxed);
         let slot = self.index(tail);

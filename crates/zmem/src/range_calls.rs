@@ -91,8 +91,8 @@ pub(crate) fn check_unpinned(pager: &Pager, blocks: Range<usize>) -> Result<(), 
     pinned.next().map_or(Ok(()), |block| Err(locked(pager, block)))
 }
 
-/// Makes blocks read as zeros, and frees their memory. After an error, some of the blocks may be
-/// zeros.
+/// Makes blocks read as zeros, and frees their memory. After an error, some of the blocks have
+/// possibly been zeroed.
 pub(crate) fn dont_need(pager: &Pager, blocks: Range<usize>) -> Result<(), Error> {
     if pager.backend.fork_result() == ForkResult::Plain {
         pager.expect("memory can't be freed", pager.memory.drop_pages(pager.bytes_of(blocks)));
@@ -106,7 +106,7 @@ pub(crate) fn dont_need(pager: &Pager, blocks: Range<usize>) -> Result<(), Error
             State::Busy => compressor_thread::wait_for_block(pager, next, seen),
             _ if seen.is_kept() => return Err(locked(pager, next)),
             state => {
-                // The evicting thread may be reading these blocks until it releases the eviction
+                // The evicting thread possibly reads these blocks until it releases the eviction
                 // lock (zm-S3).
                 let _clock = pager.eviction_lock.lock();
                 let may_go = |seen: WordValue| state != State::Resident || seen.pins() == 0;

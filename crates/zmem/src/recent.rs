@@ -1,6 +1,6 @@
 //! The blocks that recent faults filled. From these blocks the pager recognizes threads that access
 //! blocks in ascending or descending order. A fault that evicts spares the blocks that were filled
-//! last, because one instruction may need several blocks. If each fault evicted another of these
+//! last, because one instruction can need several blocks. If each fault evicted another of these
 //! blocks, the instruction would fault forever.
 
 use crate::policy::{FAULTING_THREADS, RECENT_BYTES, RECENT_MAX, RECENT_MIN};

@@ -25,7 +25,7 @@ use std::sync::Arc;
 /// An access to an absent block raises SIGSEGV. If the thread has blocked SIGSEGV, the kernel kills
 /// the process. So code that accesses a region must not block SIGSEGV by its mask or by `sa_mask`.
 /// For example, do not fill such a mask by `sigfillset`. In a program that forks, a handler that
-/// may interrupt the allocator must access only [locked](Self::lock) ranges. Otherwise, the fork
+/// can interrupt the allocator must access only [locked](Self::lock) ranges. Otherwise, the fork
 /// could wait for the allocator while the handler's fault waits for the fork. An `mprotect` by the
 /// program does not last, because the pager changes the protection of blocks.
 ///
@@ -54,7 +54,7 @@ impl Region {
     /// The options contradict each other, or the system refuses memory.
     pub fn new(bytes: usize, options: Options) -> Result<Self, Error> {
         let block = options.sizes()?.block;
-        // A large region consists of whole chunks, because it may need larger blocks (zm-M2).
+        // A large region consists of whole chunks, because it can need larger blocks (zm-M2).
         let least = if bytes / block < policy::FEW_BLOCKS { block } else { policy::CHUNK_BYTES };
         let whole = bytes.checked_next_multiple_of(least).filter(|&whole| whole > 0);
         let whole = whole.ok_or(Error::Size { bytes, block })?;
@@ -76,9 +76,9 @@ impl Region {
     /// handled.
     ///
     /// # Errors
-    /// The errors of [`new`](Self::new). Also [`Error::Overlap`] if another region contains some of
-    /// the memory. [`Error::Memory`] if some of it is locked, or not private, anonymous, readable
-    /// and writable.
+    /// Fails as [`new`](Self::new) does. The error is [`Error::Overlap`] if another region contains
+    /// some of the memory. The error is [`Error::Memory`] if some of it is locked, or not private,
+    /// anonymous, readable and writable.
     pub unsafe fn manage(
         start: NonNull<u8>,
         bytes: usize,
@@ -92,7 +92,7 @@ impl Region {
         let (first, end) = addresses.ok_or(Error::Size { bytes, block })?;
         let (skip, whole) = (first - start_at, end - first);
         registry::check_free(&(first..end)).and_then(|()| mappings::check_plain(&(first..end)))?;
-        // SAFETY: `skip` is at most `bytes`; the caller guarantees the rest.
+        // SAFETY: `skip` is at most `bytes`. The caller guarantees the rest.
         let memory = unsafe { Managed::of_program(start.add(skip), whole) };
         if let Some(at) = mappings::first_that_stays(&memory) {
             return Err(Error::Memory { at, what: "locked, or of large pages" });
@@ -160,7 +160,8 @@ impl Region {
         unsafe { self.dont_need_shared(range) }
     }
 
-    /// Does the same as [`dont_need`](Self::dont_need). Other threads may use the region.
+    /// Does the same as [`dont_need`](Self::dont_need). Other threads are allowed to use the region
+    /// during the call.
     ///
     /// # Safety
     /// Live references to bytes of the range permit the bytes to change, like `&AtomicU8`.
@@ -175,7 +176,8 @@ impl Region {
         let whole = first / size..last / size;
         range_calls::check_unpinned(&self.calls.pager, whole.clone())?;
         let zero = |part: Range<usize>| {
-            // SAFETY: `blocks` checked that `part` is in the region. The caller permits the change.
+            // SAFETY: `blocks` checked that `part` is in the region. The caller permits that it is
+            // zeroed.
             unsafe { self.as_ptr().add(part.start).write_bytes(0, part.len()) }
         };
         zero(range.start..first);
@@ -193,7 +195,7 @@ impl Region {
     /// [`Error::Range`]; [`Error::Forked`]; [`Error::Locked`] if a block has 65,535 locks.
     pub fn lock(&self, range: Range<usize>) -> Result<Locked<'_>, Error> {
         let blocks = self.blocks(&range)?;
-        // After an error, blocks that this call pinned may be evicted again.
+        // After an error, blocks that this call pinned can be evicted again.
         self.calls.pin(blocks.clone()).inspect_err(|_| self.calls.seek_room())?;
         Ok(Locked { calls: &self.calls, blocks })
     }
@@ -218,8 +220,8 @@ impl Region {
         self.calls.pager.memory.start().as_ptr()
     }
 
-    /// Asserts that the counters equal the sums over all blocks. No other thread may use the region
-    /// during the call.
+    /// Asserts that the counters equal the sums over all blocks. No other thread is allowed to use
+    /// the region during the call.
     pub fn check(&self) {
         let _no_one_here = self.calls.inside(range_calls::check);
     }

@@ -1,4 +1,4 @@
-//! The table of windows, in which a handler finds the pager of an address without a lock.
+//! The table of address windows, in which a handler finds the pager of an address without a lock.
 //!
 //! # Safety
 //! A `Place` refers to a window of a pager from [`add`] until [`remove`]. If `end` of the place is
@@ -37,12 +37,13 @@ static PLACES: [Place; REGIONS_MAX] = [const { Place::new() }; REGIONS_MAX];
 /// The number of places that were ever used. These are the first places of the table.
 static USED: AtomicUsize = AtomicUsize::new(0);
 
-/// The number of windows that were removed. A fault outside of all windows may belong to an access
-/// before a removal. The program may use that memory again, so the instruction is repeated once.
+/// The number of address windows that were removed. A fault outside of all windows possibly belongs
+/// to an access before a removal. The program possibly uses that memory again, so the instruction
+/// is repeated once.
 pub(crate) static ENDED: AtomicU32 = AtomicU32::new(0);
 
-/// Locked while a window is added. Threads lock this value only inside the gate, so a child never
-/// inherits it locked.
+/// Locked while an address window is added. Threads lock this value only inside the gate, so a
+/// child never inherits it locked.
 static ADDING: Mutex<()> = Mutex::new(());
 
 impl Place {
@@ -138,7 +139,8 @@ pub(crate) unsafe fn add(
 }
 
 /// Removes all windows of a pager, and waits for faults that the pager is handling. The pager gets
-/// no further faults. The caller is outside the gate, because these faults may wait at the gate.
+/// no further faults. The caller is outside the gate, because these faults possibly wait at the
+/// gate.
 pub(crate) fn remove(pager: &Pager) {
     let is_it = |place: &&Place| {
         place.end.load(SeqCst) > 0 && std::ptr::eq(place.pager.load(SeqCst), pager)

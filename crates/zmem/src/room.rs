@@ -40,7 +40,7 @@ pub(crate) fn make_room(pager: &Pager, blocks: usize, buf: &mut [u8]) {
         return;
     }
     // The holder of the lock does not wait for threads that wait here (zm-S4). A copy of the
-    // process may lack the holder, so there the lock is only tried.
+    // process possibly lacks the thread that holds the lock, so there the lock is only tried.
     let waits = is_full && !GATE.is_torn();
     let clock =
         if waits { Some(pager.eviction_lock.lock()) } else { pager.eviction_lock.try_lock() };
@@ -96,7 +96,7 @@ fn regain_limit(pager: &Pager) {
 }
 
 /// Packs the device if room is tight and no other thread packs. The caller is inside the gate.
-/// Packing allocates, so a fault that may have interrupted the allocator does not call this
+/// Packing allocates, so a fault that has possibly interrupted the allocator does not call this
 /// function.
 fn pack_where_tight(pager: &Pager) {
     if let Some(mut packing) = pager.packing.try_lock() {
@@ -167,10 +167,11 @@ pub(crate) fn compact_whole(pager: &Pager) {
 /// What a thread that wants to pack does while another thread packs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Waits {
-    /// The thread waits, unless this process is a copy that may lack the other thread (zm-F3).
+    /// The thread waits, unless this process is a copy, which possibly lacks the other thread
+    /// (zm-F3).
     ForOthers,
-    /// The thread does not pack. The pager thread does this, because faults may wait for the pager
-    /// thread.
+    /// The thread does not pack. The pager thread does this, because faults possibly wait for the
+    /// pager thread.
     Never,
 }
 

@@ -12,7 +12,8 @@ use crate::policy::LOOKS;
 use crate::sync::{AtomicU32, Ordering::*, wait, wake};
 use std::hint::spin_loop;
 
-/// If set, a thread is alone or tries to be alone, so no other thread may leave its safepoint.
+/// If set, a thread is alone or tries to be alone, so no other thread is allowed to leave its
+/// safepoint.
 const STOPPED: u32 = 1 << 31;
 /// If set, some thread waits to leave its safepoint.
 const WAITED: u32 = 1 << 30;
@@ -37,8 +38,8 @@ impl Safepoint {
     }
 
     /// Puts this thread at a safepoint. Until [`leave`](Self::leave), neither the thread nor a
-    /// system call of the thread accesses memory that could be absent. Also called for a thread
-    /// that has ended or was not created.
+    /// system call of the thread accesses memory that could be absent. This function is also called
+    /// on behalf of a thread that has ended or was not created.
     pub fn enter(&self) {
         self.word.fetch_sub(1, Release);
     }

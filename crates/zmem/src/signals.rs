@@ -1,4 +1,4 @@
-//! Signal masks, actions and frames. Also records whether a thread is handling a fault.
+//! Signal masks, actions and frames. This module also records whether a thread is handling a fault.
 //!
 //! # Safety
 //! Each structure of the C library begins as zeros, which are a valid value of its type. Then the
@@ -26,8 +26,8 @@ impl SignalMask {
     /// Returns the set of the C library that corresponds to the mask.
     pub(crate) fn set(self) -> libc::sigset_t {
         const COPIES: usize = size_of::<libc::sigset_t>() / size_of::<u64>();
-        // SAFETY: a set consists of bits, each of which may be set. The first bits are those of the
-        // kernel's signals.
+        // SAFETY: a set consists of bits, and every combination of bits is valid. The first bits
+        // are those of the kernel's signals.
         unsafe { transmute::<[u64; COPIES], libc::sigset_t>([self.0; COPIES]) }
     }
 
@@ -70,7 +70,7 @@ pub(crate) fn without_signals<T>(work: impl FnOnce() -> T) -> T {
 
 /// Runs `work`, which starts a thread, with all signals blocked except those that the C library
 /// uses itself. The new thread inherits this mask. Threads must not block the C library's signals
-/// for long, because other threads may wait until each thread has handled such a signal.
+/// for long, because other threads can wait until each thread has handled such a signal.
 pub(crate) fn without_programs_signals<T>(work: impl FnOnce() -> T) -> T {
     // SAFETY: `sigfillset` writes only to the set, which is a local variable.
     let all_of_programs = unsafe {
@@ -104,9 +104,10 @@ pub(crate) const fn default_action() -> Action {
 /// Sets the action of a signal, and returns the previous action.
 ///
 /// # Safety
-/// The handler may be called on any thread, at any instruction.
+/// The handler can safely be called on any thread, at any instruction.
 pub(crate) unsafe fn set_action(signal: i32, action: &Action) -> Action {
-    // SAFETY: both structures are valid. The caller guarantees that the handler may be called.
+    // SAFETY: both structures are valid. The caller guarantees that the handler can safely be
+    // called.
     unsafe {
         let mut before = zeroed();
         libc::sigaction(signal, action, &mut before);

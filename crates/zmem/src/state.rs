@@ -5,8 +5,8 @@
 //!   | pins   | heat     | 0       | copy | waited for | state |
 //! ```
 //! A thread sets the state `Busy` by one compare-and-swap. Then this thread owns the block until it
-//! publishes another state (zm-S1). While a block is `Busy`, other threads may set the bit *waited
-//! for* and remove pins, but change nothing else.
+//! publishes another state (zm-S1). While a block is `Busy`, other threads are allowed to set the
+//! bit *waited for* and to remove pins, but change nothing else.
 
 #[cfg(all(test, loom))]
 mod loom_tests;
@@ -194,7 +194,7 @@ impl BlockWord {
     /// threads that wait for the block.
     pub(crate) fn publish(&self, state: State, change: impl Fn(WordValue) -> WordValue) {
         debug_assert!(self.load().state() == State::Busy && state != State::Busy);
-        // Other threads may remove pins during the change.
+        // Other threads possibly remove pins at the same time.
         let next = |word: u32| Some(change(WordValue(word & !WAITED).with_state(state)).0);
         let before = self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, next);
         if before.is_ok_and(|before| before & WAITED != 0) {
@@ -202,7 +202,7 @@ impl BlockWord {
         }
     }
 
-    /// Waits until the block's owner publishes a state. The wait may end early.
+    /// Waits until the block's owner publishes a state. The wait possibly ends early.
     pub(crate) fn wait(&self, seen: WordValue) {
         debug_assert!(seen.state() == State::Busy);
         let waited = WordValue(seen.0 | WAITED);
@@ -219,7 +219,7 @@ impl BlockWord {
         }
     }
 
-    /// Adds a pin to a block that is not `Busy`, if the word is still `seen` and has room for a
+    /// Adds a pin to a block that is not `Busy`, if the word is still `seen` and has space for a
     /// pin.
     pub(crate) fn try_pin(&self, seen: WordValue) -> bool {
         debug_assert!(seen.state() != State::Busy);

@@ -13,8 +13,8 @@ pub struct Stats {
     /// The backend that handles accesses to absent blocks: `signal`, `signal-mappings`,
     /// `signal-remap`, `userfaultfd`, `userfaultfd-sigbus`, or `none` in a child.
     pub backend: &'static str,
-    /// A description of the backend, and the reason why it was chosen. The text may change in later
-    /// versions.
+    /// A description of the backend, and the reason why it was chosen. Later versions possibly
+    /// change the text.
     pub backend_reason: &'static str,
     /// The size of a block in bytes. A block is evicted as a whole. The size is that of the
     /// requested order, or a multiple if smaller blocks could need too many mappings.
@@ -123,7 +123,7 @@ pub(crate) fn stats(pager: &Pager) -> Stats {
 }
 
 /// Ends the current `Window`, and returns the number of bytes by which the limit is too small.
-/// Returns `None` if the window has not ended, or the limit is not too small.
+/// Returns `None` if the time window has not ended, or the limit is not too small.
 pub(crate) fn lacks(pager: &Pager) -> Option<u64> {
     let (mut window, now) = (pager.watched.try_lock()?, milliseconds());
     if !window.is_over(now) {

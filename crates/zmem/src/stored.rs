@@ -12,13 +12,13 @@ use std::ops::Range;
 use std::sync::atomic::Ordering::{AcqRel, Relaxed};
 
 /// Frees the data of blocks on the device. Returns whether all of these data were freed. To free a
-/// part of a device block, the device needs memory, which the system may refuse.
+/// part of a device block, the device needs memory, which the system possibly refuses.
 pub(crate) fn discard(pager: &Pager, blocks: Range<usize>) -> bool {
     let bytes = pager.bytes_of(blocks);
     pager.device.discard(bytes.start as u64, bytes.len() as u64).is_ok()
 }
 
-/// Records that blocks may have copies, so that `drop_copies` finds these copies.
+/// Records that blocks possibly have copies, so that `drop_copies` finds these copies.
 pub(crate) fn note_copies(pager: &Pager, blocks: Range<usize>) {
     for window in blocks.start / CLOCK_WINDOW..blocks.end.div_ceil(CLOCK_WINDOW) {
         // The bit is written even if it is already set. So the thread that clears the bit sees the
@@ -44,7 +44,7 @@ fn drop_copies_of(pager: &Pager, window: usize) {
         let seen = pager.words[block].load();
         if seen.state() == State::Busy {
             // If the owner is filling the block, a copy will exist after the fill. This thread must
-            // not wait for the owner, because a child may lack the owner (zm-F3).
+            // not wait for the owner, because a child can lack the owner (zm-F3).
             note_copies(pager, block..block + 1);
         }
         seen.has_copy() && seen.state() != State::Busy

@@ -12,7 +12,8 @@ use rustix::thread::futex;
 #[cfg(not(loom))]
 use std::time::Duration;
 
-/// Waits for a [`wake`] of `word`, if `word` still has the value `seen`. The wait may end early.
+/// Waits for a [`wake`] of `word`, if `word` still has the value `seen`. The wait possibly ends
+/// early.
 #[cfg(not(loom))]
 pub(crate) fn wait(word: &AtomicU32, seen: u32) {
     let mut patience = page::Patience::new("a word of another thread's");

@@ -45,8 +45,8 @@ pub(crate) struct Table<T> {
     held: PhantomData<T>,
 }
 
-// SAFETY: a table only lends shared references to `T`, which is `Sync`. Any thread may unmap the
-// table's mapping.
+// SAFETY: a table only lends shared references to `T`, which is `Sync`. Any thread is allowed to
+// unmap the table's mapping.
 unsafe impl<T: Zeroed> Send for Table<T> {}
 // SAFETY: a table only lends shared references to `T`, which is `Sync`.
 unsafe impl<T: Zeroed> Sync for Table<T> {}
@@ -70,7 +70,7 @@ impl<T: Zeroed> Deref for Table<T> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
-        // SAFETY: `new` mapped room for `len` values of zero bytes, which are valid because of
+        // SAFETY: `new` mapped space for `len` values of zero bytes, which are valid because of
         // `Zeroed`. The mapping begins at a page boundary, so the values are aligned. The mapping
         // exists until `drop`.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }

@@ -1,4 +1,4 @@
-//! Determines whether a thread is alone: no other thread may access managed memory.
+//! Determines whether a thread is alone, so that no other thread can access managed memory.
 //!
 //! Threads of this crate never access managed memory. This module counts these threads, each from
 //! its first instructions until shortly before its end. The kernel counts each thread of the
@@ -83,7 +83,7 @@ fn count() -> Option<usize> {
     }
 }
 
-/// Returns a proof that this thread is alone. Returns `None` if other threads may access managed
+/// Returns a proof that this thread is alone. Returns `None` if other threads can access managed
 /// memory. The caller has blocked all signals.
 pub(crate) fn try_stop_world() -> Option<WorldStopped> {
     let is_counted = SAFEPOINT.is_enabled();

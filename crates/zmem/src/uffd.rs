@@ -72,7 +72,7 @@ fn go_on(
 }
 
 impl Uffd {
-    /// Opens a userfaultfd. Also returns whether the userfaultfd can move pages.
+    /// Opens a userfaultfd. The result also states whether the userfaultfd can move pages.
     pub(crate) fn open(delivery: Delivery, wants_move: CanMove) -> Result<(Self, CanMove), Errno> {
         let (file, can_move) = open_for(delivery, wants_move)?;
         Ok((Uffd(AtomicU64::new(Descriptor::raised(fstat(&file), file).0)), can_move))

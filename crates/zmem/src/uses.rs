@@ -6,8 +6,8 @@
 //!    ^ '-> Plain     |                      ^        |
 //!    '---------------'  contents dropped    '--------'  filled
 //! ```
-//! Only one thread at a time changes the use of a block. During the change, other threads may
-//! access and evict the block (zm-R2).
+//! Only one thread at a time changes the use of a block. During the change, other threads are
+//! allowed to access and evict the block (zm-R2).
 
 use crate::chunk_word::Chunk;
 use crate::owned::own_first;
@@ -168,8 +168,8 @@ mod tests {
     use std::thread;
     use std::time::Duration;
 
-    /// A running eviction may read a block in place, so the block becomes plain only after this
-    /// eviction.
+    /// A running eviction possibly reads a block in place, so the block becomes plain only after
+    /// this eviction.
     #[test]
     fn what_is_being_stored_is_plain_no_sooner_than_that_ends() {
         let memory = Managed::map(2 << 20, 2 << 20).unwrap();

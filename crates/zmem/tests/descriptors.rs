@@ -153,7 +153,7 @@ fn give_up_user() {
 }
 
 /// Changes the root directory to an empty directory, so that /proc is hidden. Returns whether the
-/// system permits the change.
+/// system permits this.
 fn leave_proc(empty: &Path) -> bool {
     let path = CString::new(empty.to_str().unwrap()).unwrap();
     // SAFETY: the call changes only this process.
@@ -323,7 +323,7 @@ fn a_process_whose_first_thread_has_ended_reads_its_memory() {
     });
 }
 
-/// A program may close the pager's descriptors at any moment, and open other files with the same
+/// A program can close the pager's descriptors at any moment, and open other files with the same
 /// numbers.
 #[test]
 fn descriptors_that_others_close_at_any_moment_do_no_harm() {

@@ -88,7 +88,7 @@ fn processor_time() -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// Fills a region with data that do not compress. Then calls `looks`, while the limit is exceeded.
+/// Fills a region with data that do not compress. Calls `looks` while the limit is exceeded.
 fn fill_beyond_limit(block: BlockOrder, looks: fn(&Region)) -> Region {
     let options = Options { limit: Some(LIMIT), block, ..Options::default() };
     let mut region = Region::new(32 * MIB, options).unwrap();

@@ -75,7 +75,7 @@ fn failure(work: impl FnOnce() + UnwindSafe) -> String {
 }
 
 /// The length of the shortened list of events is not checked. With several threads, a list that
-/// failed once may succeed when it is repeated.
+/// failed once can succeed when it is repeated.
 #[test]
 fn a_planted_fault_is_found() {
     let setup = Setup { has_fault: true, ..Setup::new(Signal, 1 << 20) };

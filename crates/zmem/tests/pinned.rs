@@ -105,7 +105,7 @@ fn lose_nothing(backend: BackendKind, block: BlockOrder) {
     assert!(region.iter().all(|&byte| byte == 0));
 }
 
-/// An `madvise` call of the program may split the mapping of a region. Then blocks in two mappings
+/// An `madvise` call of the program can split the mapping of a region. Then blocks in two mappings
 /// are evicted and filled together.
 #[test]
 fn what_the_program_sets_apart_comes_and_goes_with_the_rest() {

@@ -55,7 +55,7 @@ fn action(flags: i32) -> libc::sigaction {
 }
 
 fn install(signal: i32, action: &libc::sigaction) {
-    // SAFETY: `note` may be called on any thread, at any instruction.
+    // SAFETY: `note` can safely be called on any thread, at any instruction.
     unsafe { assert_eq!(libc::sigaction(signal, action, null_mut()), 0) };
 }
 
@@ -115,7 +115,7 @@ fn a_handler_from_before_is_called_as_it_asked() {
                 let alternate = set_alternate_stack(64 << 10);
                 let region = evicted(backend, MIB);
                 if nth > 0 {
-                    // SAFETY: `note` may be called on any thread, at any instruction.
+                    // SAFETY: `note` can safely be called on any thread, at any instruction.
                     unsafe { zmem::set_next_handler(&action(flags)) };
                 }
                 TOUCHED.store(region.as_ptr().addr() + 7 * PAGE, Relaxed);
@@ -157,7 +157,7 @@ fn a_handler_of_bus_errors_is_called_for_what_is_no_regions() {
                 assert_eq!(CALLS.load(Relaxed), nth);
                 assert!(region.iter().all(|&byte| byte == 5));
                 assert_eq!(CALLS.load(Relaxed), nth);
-                // SAFETY: `map` may be called on any thread, at any instruction.
+                // SAFETY: `map` can safely be called on any thread, at any instruction.
                 unsafe { zmem::set_next_bus_handler(&mapping) };
             }
         });
@@ -186,7 +186,7 @@ fn a_program_may_protect_what_is_resident_itself() {
 #[test]
 fn what_a_program_protected_is_its_own_while_other_blocks_go() {
     in_child(|| {
-        // SAFETY: `note` may be called on any thread, at any instruction.
+        // SAFETY: `note` can safely be called on any thread, at any instruction.
         unsafe { zmem::set_next_handler(&action(0)) };
         let mut region = Region::new(MIB, Options::default()).unwrap();
         region[0] = 3;
@@ -210,8 +210,8 @@ fn what_a_program_protected_is_its_own_while_other_blocks_go() {
     });
 }
 
-/// The C library changes the group ID of each thread by a signal to this thread. No thread may
-/// block this signal for long.
+/// The C library changes the group ID of each thread by a signal to this thread. No thread is
+/// allowed to block this signal for long.
 #[test]
 fn a_program_may_change_its_group_while_a_thread_evicts() {
     for_each_backend(|backend| {
@@ -307,8 +307,8 @@ extern "C" fn tick(_: i32) {
     assert_eq!(read(std::ptr::with_exposed_provenance(at)), 5);
 }
 
-/// A handler may access absent memory, even if it interrupts the allocator or functions of the
-/// region.
+/// A handler is allowed to access absent memory, even if it interrupts the allocator or functions
+/// of the region.
 #[test]
 fn a_handler_may_touch_what_is_absent() {
     for_each_backend(|backend| in_child(|| touch_in_handlers(backend)));
@@ -317,7 +317,7 @@ fn a_handler_may_touch_what_is_absent() {
 fn touch_in_handlers(backend: BackendKind) {
     let region = evicted(backend, 4 * MIB);
     TOUCHED.store(region.as_ptr().expose_provenance(), Relaxed);
-    // SAFETY: `tick` accesses only the region, so it may be called at any instruction.
+    // SAFETY: `tick` accesses only the region, so it can safely be called at any instruction.
     unsafe {
         libc::signal(libc::SIGALRM, tick as *const () as usize);
         let every = libc::timeval { tv_sec: 0, tv_usec: 200 };

@@ -62,7 +62,7 @@ fn hold_page_tables(backend: BackendKind) {
         let all = now[0] - before[0] + now[1] - before[1];
         println!("{backend:?}: {all} taken, {held} held");
         assert!(all <= held + held / 50, "{all} taken, {held} held");
-        // With other backends, blocks may also have page tables in a second range of addresses.
+        // With other backends, blocks possibly have page tables in a second range of addresses too.
         assert!(backend != BackendKind::Signal || held <= all + all / 10, "{all}, {held} held");
         let has_freed = frees_tables(&region);
         let (now, held) = (taken(), region.stats().held);

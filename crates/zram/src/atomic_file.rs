@@ -45,8 +45,8 @@ impl AtomicFile {
     /// # Errors
     /// The directory is missing or can't be written (ENOENT, EACCES and others). The path refers to
     /// no file (EISDIR, EINVAL) or to a mount point (EXDEV). The symbolic links at the path form a
-    /// loop (ELOOP). The file at the path may not be replaced (EACCES). Another process is writing
-    /// the file (EBUSY). Another user created `.NAME.saving` (EPERM).
+    /// loop (ELOOP). The process is not allowed to replace the file at the path (EACCES). Another
+    /// process is writing the file (EBUSY). Another user created `.NAME.saving` (EPERM).
     pub fn new(given: &Path, mode: u32) -> io::Result<Self> {
         let (place, permissions) = resolve(given)?;
         let path = beside(&place)?;
@@ -66,7 +66,8 @@ impl AtomicFile {
     /// not change the file system.
     ///
     /// # Errors
-    /// The same as for [`new`](Self::new), except EBUSY and EPERM, whose causes may be temporary.
+    /// The same as for [`new`](Self::new), except EBUSY and EPERM, whose causes are possibly
+    /// temporary.
     pub fn check(given: &Path) -> io::Result<()> {
         let (place, _) = resolve(given)?;
         let is_too_long = |error: &io::Error| error.kind() == io::ErrorKind::InvalidFilename;
@@ -92,7 +93,7 @@ impl AtomicFile {
     /// Makes the file durable, with its final permissions.
     ///
     /// # Errors
-    /// A system call failed; the file may not be durable.
+    /// A system call failed. The file is possibly not durable.
     pub fn sync(&self) -> io::Result<()> {
         self.file.set_permissions(self.permissions.clone())?;
         self.file.sync_all()

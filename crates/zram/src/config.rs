@@ -56,9 +56,9 @@ pub struct Config {
     /// The algorithms for recompression of cold data: priorities 1 to 3 of
     /// [`recompress`](crate::Device::recompress). Each stream contains a context of each algorithm.
     pub recompression: [Option<Algorithm>; SECONDARY_MAX],
-    /// The store for cold data that are written back. No other device may use the store.
+    /// The store for cold data that are written back. No other device is allowed to use the store.
     pub backing: Option<Arc<dyn Backing>>,
-    /// The limit of write-back. The owner of the device may change the limit at any time.
+    /// The limit of write-back. The owner of the device can change the limit at any time.
     pub writeback: Arc<WritebackLimit>,
     /// The maximum total size of the pool's pages in bytes, rounded up to whole pages (the kernel's
     /// `mem_limit`). `None` means no limit.
@@ -90,9 +90,9 @@ pub struct Config {
     /// the request buffers of other devices, the fork must lock those devices before this device.
     pub fork_turn: page::fork::Turn,
     /// Whether core dumps include the pool's pages. The default is false, because compressed pages
-    /// are of little use in a dump, and may contain private data.
+    /// are of little use in a dump, and can contain private data.
     pub dump: bool,
-    /// A supply that may refuse pages that the system would grant; `None` means that every request
+    /// A supply that can refuse pages that the system would grant; `None` means that every request
     /// is granted.
     pub supply: Option<Arc<dyn Supply>>,
 }

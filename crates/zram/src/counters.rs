@@ -21,7 +21,7 @@ pub(crate) struct Weight {
     pub(crate) in_objects: i64,
 }
 
-/// A counter to which only one thread at a time adds. Any thread may read the counter.
+/// A counter to which only one thread at a time adds. Any thread is allowed to read the counter.
 #[derive(Debug, Default)]
 pub(crate) struct Counter(AtomicI64);
 

@@ -21,9 +21,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use zsmalloc::{Classes, CompactionStat, EntryPool};
 
-/// A compressed device in memory. All functions take `&self` and may be called from any thread.
+/// A compressed device in memory. All functions take `&self`, and any thread can call them.
 ///
-/// A request may have any offset and length within the device. An empty request does nothing, even
+/// A request can have any offset and length within the device. An empty request does nothing, even
 /// at the end of the device. A request that ends past the end of the device fails as a whole
 /// ([`Error::Range`]). A failed write has written exactly the slots before the slot in its error.
 ///
@@ -102,13 +102,13 @@ impl Device {
     ///
     /// # Errors
     /// [`Error::Range`]; [`Error::Backing`] or an error of damaged data. If stored data can't be
-    /// read, `buf` may have been written in part.
+    /// read, a part of `buf` has possibly been overwritten.
     pub fn read(&self, offset: u64, buf: &mut [u8]) -> Result<(), Error> {
         request::read(&self.table, offset, buf)
     }
 
     /// Makes `len` bytes at `offset` read as zeros. First frees the slots that lie completely in
-    /// the range. Then overwrites the slots that lie partly in the range.
+    /// the range. After that, overwrites the parts of slots that lie partly in the range.
     ///
     /// # Errors
     /// [`Error::Range`]: nothing was changed. [`Error::OutOfMemory`], [`Error::Backing`]: a slot
@@ -145,8 +145,8 @@ impl Device {
 
     /// Recompresses items, that is slots and blocks, with another algorithm. An item that does not
     /// become smaller remains unchanged. An item that even the last algorithm does not make smaller
-    /// is marked as incompressible. Requests may run at the same time. An item that a request
-    /// accesses remains unchanged.
+    /// is marked as incompressible. Requests are allowed to run at the same time. An item that a
+    /// request accesses remains unchanged.
     ///
     /// # Errors
     /// [`Error::Busy`], [`Error::NoAlgorithm`], [`Error::Threshold`], or an error of damaged data.
@@ -155,9 +155,9 @@ impl Device {
     }
 
     /// Writes slots and blocks, in compressed form, to the backing store, and frees them in memory.
-    /// Requests may run at the same time. Slots and blocks that requests access remain in memory.
-    /// If a write or sync fails, its group of objects remains in memory, and the job continues with
-    /// the next group. After all groups, the job returns the last failure.
+    /// Requests are allowed to run at the same time. Slots and blocks that requests access remain
+    /// in memory. If a write or sync fails, its group of objects remains in memory, and the job
+    /// continues with the next group. After all groups, the job returns the last failure.
     ///
     /// # Errors
     /// [`Error::NoBacking`], [`Error::Busy`], [`Error::WritebackLimit`], [`Error::BackingFull`],
@@ -189,8 +189,9 @@ impl Device {
     }
 
     /// Restores a saved device into this device. This device must be empty, and at least as large
-    /// as the saved device. The two devices may differ in block size, algorithms and geometry.
-    /// After an error this device is empty. No other thread may use the device during the restore.
+    /// as the saved device. The two devices are allowed to differ in block size, algorithms and
+    /// geometry. After an error this device is empty. No other thread is allowed to use the device
+    /// during the restore.
     ///
     /// # Errors
     /// [`Error::Busy`], [`Error::NotEmpty`], [`Error::TooSmall`], [`Error::Path`], or an
@@ -225,7 +226,7 @@ impl Device {
     }
 
     /// Cancels the job under way, and waits at most `within` for the job's end. If the job does not
-    /// end in this time, the job is abandoned, and another job may begin. Returns true if the job
+    /// end in this time, the job is abandoned, and another job can begin. Returns true if the job
     /// has ended. An abandoned restore still loads the chunks that it has begun, and keeps all
     /// chunks that it has loaded. Any other abandoned job changes nothing in the device.
     pub fn give_up_job(&self, within: Duration) -> bool {
@@ -240,8 +241,8 @@ impl Device {
         true
     }
 
-    /// Returns true if a request for `len` bytes at `offset` may have to wait for the backing
-    /// store. The result is only a hint, because it may be outdated at once.
+    /// Returns true if a request for `len` bytes at `offset` possibly has to wait for the backing
+    /// store. The result is only a hint, because it is possibly outdated at once.
     pub fn may_wait(&self, offset: u64, len: u64) -> bool {
         request::may_wait(&self.table, offset, len)
     }
@@ -318,8 +319,8 @@ impl Device {
     }
 
     /// Returns the compressed size of all objects that were freed, overwritten or moved since the
-    /// device was created, in bytes. Each object counts as at least 1 KiB, because the change of a
-    /// small object also has a cost.
+    /// device was created, in bytes. Each object counts as at least 1 KiB, because it also has a
+    /// cost to free, overwrite or move a small object.
     pub fn changed_bytes(&self) -> u64 {
         self.table.counters.changed(&self.compaction_stat())
     }
@@ -377,8 +378,8 @@ impl Device {
     }
 
     /// Asserts the consistency of the pool, and that the counters equal the sums over the slots
-    /// (I4). No other thread may use the device during the check. In a child process without the
-    /// pool's pages, does nothing.
+    /// (I4). No other thread is allowed to use the device during the check. In a child process
+    /// without the pool's pages, does nothing.
     pub fn check(&self) {
         if self.table.check_not_left_behind().is_ok() {
             self.table.pool.check();

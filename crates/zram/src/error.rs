@@ -274,7 +274,7 @@ pub enum Error {
     /// Writing an attribute's text to the caller's writer failed.
     #[error("an attribute's text could not be written out")]
     Output,
-    /// A slot's data can't be decompressed: memory was damaged.
+    /// A slot's data can't be decompressed, because memory was damaged.
     #[error("slot {slot} can't be read: {source}")]
     Corrupt {
         /// The slot that the request was reading.
@@ -282,7 +282,7 @@ pub enum Error {
         /// The error of the codec.
         source: zcomp::Error,
     },
-    /// A block's object is invalid: memory was damaged.
+    /// A block's object is invalid, because memory was damaged.
     #[error(
         "the block of slot {slot} can't be read: its object holds other slots than it should; \
          write it again"
@@ -408,7 +408,7 @@ impl Error {
     }
 
     /// Returns the error with its slot raised to at least `first`. The error of a block contains
-    /// the block's first slot, which may precede the slot at which the request stopped.
+    /// the block's first slot, which possibly precedes the slot at which the request stopped.
     pub(crate) fn not_before(mut self, first: u64) -> Self {
         match &mut self {
             Error::OutOfMemory { slot, .. }

@@ -1,6 +1,6 @@
 //! Hooks by which tests run code at a given point of a function, in place of a concurrent thread.
 
-/// A point at which a test may run code. Does nothing outside tests.
+/// A point at which a test can run code. Does nothing outside tests.
 #[cfg(not(test))]
 #[inline(always)]
 pub(crate) fn hook(_place: &'static str) {}

@@ -1,5 +1,5 @@
-//! The job of a device: its kind, its progress, and whether it was cancelled. Only one job may be
-//! under way (zr-X2).
+//! The job of a device: its kind, its progress, and whether it was cancelled. Only one job at a
+//! time is allowed (zr-X2).
 
 use crate::Error;
 use page::fork::{Mutex, Step};
@@ -71,7 +71,7 @@ struct CurrentJob {
     is_cancelled: bool,
 }
 
-/// The job under way. Abandoned jobs may still run.
+/// The job under way. Abandoned jobs possibly still run.
 pub(crate) struct Job<'j> {
     jobs: &'j Jobs,
     number: u64,
@@ -129,7 +129,7 @@ impl Jobs {
         now.is_cancelled
     }
 
-    /// Abandons a cancelled job that has not ended, so that another job may begin. Returns true if
+    /// Abandons a cancelled job that has not ended, so that another job can begin. Returns true if
     /// no job was under way.
     pub(crate) fn give_up(&self) -> bool {
         let mut now = self.now.lock();
@@ -183,13 +183,14 @@ impl<'j> Job<'j> {
         if ends(job, is_cancelled) { Err(Error::Cancelled) } else { Ok(()) }
     }
 
-    /// Returns true if the job was abandoned. After an abandoned job, another job may have begun.
+    /// Returns true if the job was abandoned. After an abandoned job, another job has possibly
+    /// begun.
     pub(crate) fn is_given_up(&self) -> bool {
         self.with(|_, _| false).is_err()
     }
 
-    /// Returns a guard, or `None` if the job was abandoned. While the guard exists, the job may
-    /// free written-back data in memory.
+    /// Returns a guard, or `None` if the job was abandoned. While the guard exists, the job is
+    /// allowed to free written-back data in memory.
     pub(crate) fn commit_permit(&self) -> Option<MutexGuard<'j, ()>> {
         let leaving = self.jobs.leaving.lock();
         (!self.is_given_up()).then_some(leaving)

@@ -99,7 +99,7 @@ impl Layout {
         slot >> self.order
     }
 
-    /// Returns the slots of a block. The last block of the device may have fewer slots than the
+    /// Returns the slots of a block. The last block of the device can have fewer slots than the
     /// others.
     pub(crate) fn slots_of(self, block: u32) -> Range<u32> {
         let first = self.first_slot(block);
@@ -165,8 +165,8 @@ pub(crate) fn slots_touched(offset: u64, len: usize) -> Range<u32> {
     (offset / SLOT_BYTES as u64) as u32..end as u32
 }
 
-/// Returns the slots that lie completely in the range of `len` bytes at `offset`. The result may be
-/// empty.
+/// Returns the slots that lie completely in the range of `len` bytes at `offset`. The result is
+/// possibly empty.
 pub(crate) fn slots_covered(offset: u64, len: u64) -> Range<u64> {
     let first = offset.div_ceil(SLOT_BYTES as u64);
     first..((offset + len) / SLOT_BYTES as u64).max(first)

@@ -1,5 +1,5 @@
 //! Opens files without blocking, even if another user created a pipe at the path. Locks files that
-//! only one process at a time may use.
+//! only one process at a time is allowed to use.
 
 use crate::Error;
 use rustix::fs::OFlags;

@@ -64,8 +64,9 @@ pub(crate) const CANCEL_TICK: Duration = Duration::from_millis(50);
 /// The interval between two checks by a thread that waits for the end of a job.
 pub(crate) const JOB_END_TICK: Duration = Duration::from_millis(5);
 
-/// If tables are limited together with the pool's pages, the tables may take at most the pool's
-/// limit divided by this number. The value 4 allows 16 bytes of tables for each object of 64 bytes.
+/// If tables are limited together with the pool's pages, the tables are allowed to take at most the
+/// pool's limit divided by this number. The value 4 allows 16 bytes of tables for each object of 64
+/// bytes.
 pub(crate) const TABLES_PER_PAGES: u64 = 4;
 /// The reserve below the limit of all memory, in bytes. Allocations that do not check the limit use
 /// the reserve.
@@ -78,8 +79,8 @@ pub(crate) const DECODED_BLOCKS_MIN: usize = 2;
 /// The number of versions that all blocks of a device share. With more versions, a change of one
 /// block invalidates fewer copies of other blocks.
 pub(crate) const BLOCK_VERSIONS: usize = 1024;
-/// The minimum size, in bytes, for which a change of an object is counted. The change of a small
-/// object also has a cost.
+/// The minimum size, in bytes, as which each freed, overwritten or moved object counts. To free,
+/// overwrite or move a small object also has a cost.
 pub(crate) const CHANGED_MIN: i64 = 1024;
 
 /// The maximum number of entries that one step of a walk visits: the entries of a leaf.

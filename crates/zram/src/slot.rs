@@ -51,8 +51,8 @@ pub(crate) const BACKING_BYTES_MAX: u64 = (BACKING_GRAIN as u64) << GRAIN_BITS;
 /// The content of a slot, which borrows its bytes from the guard of the entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Slot<'a> {
-    /// The entry is empty. If the block has an object, the slot is a live member of that object;
-    /// otherwise, the slot holds no data.
+    /// The entry is empty. If the block has an object, the slot is a live member of that object.
+    /// Otherwise, the slot holds no data.
     Empty,
     /// The slot holds no data, although the block has an object (zr-B2).
     Hole,
@@ -345,7 +345,7 @@ pub(crate) fn is_same_place(old: Old, len: usize) -> bool {
     matches!(old, Old::Object { bytes, .. } if bytes.abs_diff(len) <= SAME_PLACE_WITHIN)
 }
 
-/// Returns true if a slot's object in a saved file may have `len` bytes.
+/// Returns true if a slot's object in a saved file is allowed to have `len` bytes.
 pub(crate) fn is_object_len(len: usize) -> bool {
     (1..=SLOT_BYTES).contains(&len) && SlotKind::of_len(len) != SlotKind::Same
 }

@@ -92,7 +92,7 @@ pub struct OrderStat {
     /// The number of blocks that were written whole but stored slot by slot, because memory for one
     /// object was refused.
     pub splits: u64,
-    /// The number of rewrites of blocks without their dead members.
+    /// The number of times that a block was rewritten to remove its dead members.
     pub rewrites: u64,
     /// The current number of dead members: slots in blocks' objects that were overwritten or
     /// discarded.

@@ -3,7 +3,7 @@
 
 use crate::Error;
 
-/// Returns a vector with room for `count` elements.
+/// Returns a vector with space for `count` elements.
 pub(crate) fn with_room<T>(count: usize) -> Result<Vec<T>, Error> {
     let mut buffer = Vec::new();
     match buffer.try_reserve_exact(count) {

@@ -36,7 +36,7 @@ pub struct Zram {
     locked: Arc<ForkHook>,
 }
 
-/// An open device. An open device can't be reset. Several threads may open one device.
+/// An open device. An open device can't be reset. Several threads are allowed to open one device.
 #[derive(Debug)]
 pub struct Open(Arc<Instance>);
 

@@ -58,7 +58,7 @@ fn write_and_read(shadow: &mut Shadow<&Device>, rng: &mut Rng) {
     }
 }
 
-/// Runs one of the jobs. The job may fail because another job is under way.
+/// Runs one of the jobs. The job can fail because another job is under way.
 fn job(device: &Device, still: &[u8], rng: &mut Rng) {
     let done = match rng.u32(..8) {
         0..3 => {

@@ -35,8 +35,8 @@ fn a_shadow_array_agrees() {
     }
 }
 
-/// The device agrees with a shadow for random geometries, block sizes and limits. Memory and the
-/// store may fail.
+/// The device agrees with a shadow for random geometries, block sizes and limits. Allocations and
+/// the backing store can fail.
 #[test]
 fn any_device_agrees_with_its_shadow() {
     (400..scaled(440, 1000)).for_each(|nth| _ = run_any::<DeviceModel>(nth as u64, 1000));

@@ -1,4 +1,5 @@
-//! Tests the progress and cancellation of jobs, and the prediction that a request may wait.
+//! Tests the progress and cancellation of jobs, and the prediction that a request will possibly
+//! wait.
 #![allow(clippy::unwrap_used)]
 
 use std::io::{self, Read, Write};

@@ -1,5 +1,5 @@
 //! Tests saves of devices with unreadable data: all other data are saved, and the lost slots are
-//! listed. Also tests saves and jobs with a store that hangs.
+//! listed. This file also tests saves and jobs with a store that hangs.
 #![allow(clippy::unwrap_used)]
 
 use fastrand::Rng;
@@ -128,7 +128,7 @@ fn each_read_of_a_save_may_fail() {
         backing.fail_nth(nth);
         let mut file = Vec::new();
         let saved = shadow.device.save(SaveTo::Writer(&mut file), &SaveOptions::default()).unwrap();
-        // If blocks are large, the save may need fewer than `nth` reads.
+        // If blocks are large, the save can need fewer than `nth` reads.
         let has_failed = backing.operations() >= nth;
         assert!(has_failed || nth >= 60, "only {} reads", backing.operations());
         let lost = if has_failed { 1..=16 } else { 0..=0 };

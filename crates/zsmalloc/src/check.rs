@@ -7,8 +7,8 @@ use crate::inner::PoolInner;
 use crate::sync::Ordering::Relaxed;
 use page::ExtentId;
 
-/// Asserts that the state of every class, zspage and entry is consistent. No other thread may use
-/// the pool during the check.
+/// Asserts that the state of every class, zspage and entry is consistent. No other thread is
+/// allowed to use the pool during the check.
 pub(crate) fn check_pool(pool: RepairedPool<'_>) {
     let (inner, entries) = (pool.inner(), pool.entries());
     let (mut retained, mut committed) = (0, 0);

@@ -366,7 +366,7 @@ impl<'p> ClassGuard<'p> {
     }
 
     /// Moves the header of zspage `id` to a lower address, if a page that holds other headers has
-    /// room there. Does nothing if `id` is no longer a zspage of the class.
+    /// space there. Does nothing if `id` is no longer a zspage of the class.
     pub(crate) fn relocate_header(&mut self, id: ExtentId) {
         if !self.contains(id) {
             return;

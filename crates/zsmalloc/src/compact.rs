@@ -193,7 +193,7 @@ fn add_zspage(inner: &PoolInner, class: &Class) -> Result<(), Error> {
 }
 
 /// Counts a step, and releases or retains the pages that the step emptied. Near a limit the pages
-/// are released immediately, because the next move may need pages.
+/// are released immediately, because the next move can need pages.
 fn end_step(inner: &PoolInner, locked: ClassGuard<'_>, id: ExtentId, moved: &Moved) -> Progress {
     if inner.is_near_limit(0) {
         purge::release(inner, locked, id);

@@ -16,8 +16,8 @@
 //!    thread, and no thread waits for the mover.
 //! 5. Only an unlocked entry is frozen. A thread that finds a frozen entry does not wait. The
 //!    thread thaws the entry, or uses the entry's copy in another node (see [`crate::table`]).
-//! 6. Flags may also change without the exclusive lock. A reader clears flags in one atomic step
-//!    while it holds its shared lock. A thread sets flags of an unlocked entry by a
+//! 6. Readers can also change flags, without the exclusive lock. A reader clears flags in one
+//!    atomic step while it holds its shared lock. A thread sets flags of an unlocked entry by a
 //!    compare-and-swap, as a mover does. So a writer sees the final flags after the readers have
 //!    left. If flags change while a mover copies the object, the mover's compare-and-swap fails.
 //!
@@ -25,7 +25,7 @@
 //! returns the reason ([`Busy`]).
 //!
 //! # Safety
-//! Entries determine which memory is accessed and freed, and a node without a locked entry may be
+//! Entries determine which memory is accessed and freed, and a node without a locked entry can be
 //! freed. So functions that change an object's place, or unlock or thaw an entry, are unsafe, and
 //! document their preconditions. Functions that lock an entry or change only flags are safe.
 #![allow(unsafe_code)]
@@ -51,7 +51,8 @@ pub(crate) enum Busy {
     Exclusive,
     /// The entry has the maximum number of readers.
     Readers,
-    /// The entry is frozen: its leaf is being converted, or the conversion was abandoned.
+    /// The entry is frozen, because its leaf is being converted, or because the conversion was
+    /// abandoned.
     Frozen,
 }
 
@@ -150,8 +151,9 @@ impl Entry {
     }
 
     /// Sets the flags of the entry's object to the result of `choose`. Calls `choose` until it
-    /// returns the flags that the object has, because a reader may change the data that `choose`
-    /// reads. Returns false if the entry holds no object, and an error if the entry is locked.
+    /// returns the flags that the object has, because a reader possibly changes the data that
+    /// `choose` reads. Returns false if the entry holds no object, and an error if the entry is
+    /// locked.
     pub(crate) fn set_flags_if_unlocked(
         &self,
         choose: impl Fn(Location) -> u8,
@@ -257,8 +259,8 @@ mod tests {
         (0..READERS_MAX).for_each(|_| assert_eq!(word.try_lock_shared(), Ok(value)));
         assert_eq!(word.try_lock_shared(), Err(Busy::Readers));
         assert!(word.is_locked() && !word.freeze() && !word.try_claim());
-        // SAFETY: `READERS_MAX` readers have entered, and no memory depends on the entries of these
-        // tests.
+        // SAFETY: `READERS_MAX` readers hold the entry's lock. The entries of these tests guard no
+        // memory.
         (0..READERS_MAX).for_each(|_| unsafe { word.unlock_shared() });
         assert_eq!(word.try_lock_exclusive(), Ok(()));
         assert_eq!(word.try_lock_shared(), Err(Busy::Exclusive));

@@ -19,7 +19,7 @@ use page::fork::AtFork;
 use page::{Budget, page_size};
 use std::sync::{Arc, Weak};
 
-/// A pool with numbered entries, each of which may hold an object. Entries are created on first
+/// A pool with numbered entries, each of which can hold an object. Entries are created on first
 /// use.
 #[derive(Debug)]
 pub struct EntryPool(Arc<PoolInner>);
@@ -75,7 +75,7 @@ impl EntryPool {
 
     /// Locks entry `index` for reading. The content of the entry is not moved or changed until the
     /// pin is dropped. An entry has at most six pins at a time. A seventh call waits until a pin is
-    /// dropped. If the entry does not exist, the pin locks nothing, and another thread may store an
+    /// dropped. If the entry does not exist, the pin locks nothing, and another thread can store an
     /// object in the entry.
     ///
     /// # Panics
@@ -134,8 +134,8 @@ impl EntryPool {
         EntryWriteGuard::lock_existing(repaired_or_panic(&self.0), index, |_| true)
     }
 
-    /// Returns the number of the first entry from `index` on that may exist. All entries between
-    /// `index` and this entry are empty.
+    /// Returns the number of the first entry from `index` on that possibly exists. All entries
+    /// between `index` and this entry are empty.
     pub fn first_made(&self, index: u64) -> Option<u64> {
         // A node may have entries beyond the pool's last entry.
         let made = repaired_or_left_behind(&self.0).entries().first_made(index)?;
@@ -143,8 +143,8 @@ impl EntryPool {
     }
 
     /// Calls `look` with the content and the row of entry `index`, and returns the result of
-    /// `look`. Returns `None` if the entry does not exist. Never waits. Other threads may change or
-    /// free the content during the call.
+    /// `look`. Returns `None` if the entry does not exist. Never waits. Other threads are allowed
+    /// to change or free the content during the call.
     pub fn look_at<R>(&self, index: u32, look: impl FnOnce(Old, Row<'_>) -> R) -> Option<R> {
         let entries = repaired_or_left_behind(&self.0).entries();
         entries.peek(index, |entry, row| look(Old::from(entry.peek()), row))
@@ -207,7 +207,7 @@ impl EntryPool {
     /// [`EntryWriteGuard::replace`].
     ///
     /// # Errors
-    /// Fails if `index` is out of range, no class has room for `bytes`, or no memory is available.
+    /// Fails if `index` is out of range, no class has space for `bytes`, or no memory is available.
     /// Fails with [`Error::LeftBehind`] if the pool is [left behind](Self::is_left_behind).
     pub fn stage(&self, index: u32, bytes: &[u8]) -> Result<StagedObject<'_>, Error> {
         repaired_or_err(&self.0)?.check_index(index)?;
@@ -254,9 +254,9 @@ impl EntryPool {
         Classes::new(shapes.map(|(&shape, class)| ClassStat::new(shape, &pool.lock(class))))
     }
 
-    /// Asserts that the state of every class, zspage and entry is consistent. No other caller may
-    /// use the pool during the check. Waits for background compaction and prevents it from
-    /// starting. Does nothing if the pool is left behind.
+    /// Asserts that the state of every class, zspage and entry is consistent. No other caller is
+    /// allowed to use the pool during the check. Waits for background compaction and prevents it
+    /// from starting. Does nothing if the pool is left behind.
     pub fn check(&self) {
         let Ok(pool) = repaired_or_err(&self.0) else { return };
         let _no_compaction = JobGuard::wait(&self.0.compaction.is_active);
@@ -267,7 +267,7 @@ impl EntryPool {
     /// Moves objects together in every class, beginning with the largest class, and releases the
     /// retained pages. Returns the number of pages by which the pool has shrunk. If another thread
     /// is compacting, only releases retained pages. If the pool has grown since the last
-    /// compaction, objects also move to finer classes. The moves to finer classes may commit a few
+    /// compaction, objects also move to finer classes. The moves to finer classes can commit a few
     /// pages more than they free.
     pub fn compact(&self) -> usize {
         self.pages_less_after(|| {

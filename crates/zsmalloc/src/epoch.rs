@@ -127,8 +127,8 @@ mod tests {
         assert_eq!(readers.emptied(), 1);
     }
 
-    /// A thread waits for the readers and then overwrites the retired value. No reader may see the
-    /// new value.
+    /// A thread waits for the readers and then overwrites the retired value. Readers must not see
+    /// the new value.
     #[test]
     fn nothing_is_retired_under_a_reader() {
         const ROUNDS: u32 = 2000;

@@ -67,13 +67,13 @@ fn at_fork(inner: &PoolInner, step: Step) {
 }
 
 /// A pool that is repaired, or is left behind and needs no repair. Only this type gives access to
-/// the pool's entries. The value must not be kept beyond the current call, because a fork may
-/// follow.
+/// the pool's entries. The value must not be kept beyond the current call, because a fork possibly
+/// follows.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RepairedPool<'p>(&'p PoolInner);
 
 impl<'p> RepairedPool<'p> {
-    /// Returns the pool itself, which may be kept after the current call.
+    /// Returns the pool itself, which the caller is allowed to keep after the current call.
     #[inline]
     pub(crate) fn inner(self) -> &'p PoolInner {
         self.0

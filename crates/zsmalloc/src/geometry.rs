@@ -28,8 +28,8 @@ pub(crate) const OBJECT_MAX: usize = BLOCK << ORDER_MAX;
 /// in the object.
 const HEADER: usize = 8;
 /// The maximum number of objects in a native zspage. `NATIVE_OBJECTS_MAX` is for objects of at
-/// least `SMALL` bytes, and `SMALL_OBJECTS_MAX` is for smaller objects. A header has room for these
-/// numbers.
+/// least `SMALL` bytes, and `SMALL_OBJECTS_MAX` is for smaller objects. A header has space for
+/// these numbers.
 const NATIVE_OBJECTS_MAX: usize = 160;
 const SMALL_OBJECTS_MAX: usize = 512;
 const SMALL: usize = 512;
@@ -98,7 +98,7 @@ pub enum GeometryError {
         /// The requested order.
         order: u32,
     },
-    /// The system's pages are larger than the largest object, so a header has no room for all
+    /// The system's pages are larger than the largest object, so a header has no space for all
     /// objects of one page.
     #[error("pages can't have {page} bytes; up to {max} are possible")]
     Page {

@@ -63,8 +63,8 @@ fn alloc_slot(inner: &PoolInner, class: &Class, index: u32) -> Result<NewSlot, E
                         inner.lock(class).insert(zspage);
                         continue;
                     }
-                    // A supply that refuses memory for metadata may grant memory after retained
-                    // pages were released.
+                    // A supply that refuses memory for metadata possibly grants memory after
+                    // retained pages were released.
                     Err(refused) => refused,
                 }
             }
@@ -99,7 +99,7 @@ fn alloc_slot(inner: &PoolInner, class: &Class, index: u32) -> Result<NewSlot, E
 /// any more.
 ///
 /// # Safety
-/// The object exists, and only the caller may free it.
+/// The object exists, and only the caller is allowed to free it.
 unsafe fn free(inner: &PoolInner, class: &Class, zspage: ExtentId, offset: u64, len: usize) {
     inner.count_len(Some(len), None);
     let mut locked = inner.lock(class);
@@ -330,8 +330,8 @@ impl<'p> EntryWriteGuard<'p> {
         // The class's lock is held so that a mover copies only complete objects. A fork takes this
         // lock too, so in a child the length in the entry matches the object's bytes.
         let _locked = self.inner.lock(class);
-        // SAFETY: the object's slot has room for `bytes`. The object's entry is locked exclusively,
-        // and its class is locked (zs-M2). The entry still refers to the same place.
+        // SAFETY: the object's slot has space for `bytes`. The object's entry is locked
+        // exclusively, and its class is locked (zs-M2). The entry still refers to the same place.
         unsafe {
             self.inner.memory.write(offset, bytes);
             self.lock.unlock(value);

@@ -9,8 +9,8 @@
 //! A slot is free if its entry is empty and unlocked. A thread takes a free slot by locking the
 //! slot's entry. Shards and counts are only hints for the search. A slot's generation grows when
 //! its entry becomes empty, before the entry is unlocked. After the last generation the slot is
-//! *worn out*, and is not used again. A free slot may be removed from the table, which keeps the
-//! floor of the slot's leaf.
+//! *worn out*, and is not used again. A free slot is possibly removed from the table, which keeps
+//! the floor of the slot's leaf.
 //!
 //! The lock order is shard, table.
 
@@ -28,7 +28,7 @@ use page::fork::Step;
 const LEAVES: u32 = u32::MAX / LEAF as u32;
 const NO_LEAF: u32 = u32::MAX;
 
-/// The hints of a shard about slots that may be free.
+/// The hints of a shard about handle slots that are possibly free.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Shard {
@@ -38,7 +38,7 @@ struct Shard {
     leaf: AtomicU32,
 }
 
-/// Handle slots that may be free.
+/// Handle slots that are possibly free.
 #[derive(Debug, Default)]
 struct Free {
     /// A bit for each slot of the shard's leaf that no thread has tried to take yet.
@@ -76,7 +76,8 @@ pub(crate) struct HandleSlots {
     shards: Box<[Shard]>,
     /// The number of leaves that shards have taken so far.
     opened: AtomicU32,
-    /// The leaf at which a search begins. No leaf with a lower number had room at the last search.
+    /// The leaf at which a search begins. No leaf with a lower number had a free slot at the last
+    /// search.
     lowest: AtomicU32,
     worn_out: AtomicU64,
 }
@@ -195,7 +196,8 @@ impl HandleSlots {
     /// In a child of fork, rebuilds the counts. The table is already repaired.
     pub(crate) fn repair(&self, table: &Table) {
         // Handle slots without an object are free, even those that a lost thread had taken. The
-        // lost thread may not have advanced the generations of these slots, or counted the slots.
+        // lost thread has possibly not advanced the generations of these slots, or not counted the
+        // slots.
         let mut all_worn_out = 0;
         for (nth, leaf) in table.handle_leaves() {
             let (used, worn_out) = count(table, nth, true);

@@ -121,7 +121,7 @@ impl PoolInner {
         Ok(inner)
     }
 
-    /// Returns the entries, which a child of fork may not have repaired yet. Code that needs
+    /// Returns the entries, which a child of fork has possibly not repaired yet. Code that needs
     /// repaired entries uses [`crate::fork::RepairedPool`].
     ///
     /// # Safety
@@ -181,7 +181,7 @@ impl PoolInner {
     }
 
     /// Prefetches an object that is to be overwritten, and its class, into the processor's caches.
-    /// The object may already be freed.
+    /// The object has possibly been freed already.
     pub(crate) fn prefetch(&self, offset: u64, len: usize) {
         // The object is prefetched first, so that its page table walk overlaps with the look-up of
         // the class.
@@ -223,8 +223,8 @@ impl PoolInner {
         policy::is_near(self.memory.space.budget().limit(), self.used() + others)
     }
 
-    /// Returns whether a page may be prefaulted in addition to `others` pages, which are not
-    /// counted yet.
+    /// Returns whether the pool is allowed to prefault a page in addition to `others` pages, which
+    /// are not counted yet.
     pub(crate) fn may_prefault(&self, others: u32) -> bool {
         let (others, prefaulted) = (others as usize, self.retained.prefaulted());
         policy::may_prefault(self.used(), prefaulted + others, self.plan.open())

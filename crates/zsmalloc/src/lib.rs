@@ -64,7 +64,7 @@ pub use table::{Columns, Row};
 pub struct Config {
     /// The size classes, and the shape of their zspages.
     pub geometry: Geometry,
-    /// The configuration of the pool's pages, with their limit and the supply that may refuse
+    /// The configuration of the pool's pages, with their limit and the supply that can refuse
     /// pages.
     pub pages: page::Config,
 }

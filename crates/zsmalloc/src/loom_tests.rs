@@ -22,7 +22,7 @@ const WORDS: u64 = 8;
 
 struct Scene {
     core: EntryPool,
-    /// A count of steps. At each access to this count, loom may switch threads.
+    /// A count of steps. At each access to this count, loom can switch threads.
     steps: AtomicUsize,
 }
 
@@ -55,7 +55,7 @@ impl Scene {
     }
 
     /// Returns the version of the object in entry `index`, or 0 if the entry is empty. Reads the
-    /// object twice, and loom may switch threads between the two reads.
+    /// object twice, and loom can switch threads between the two reads.
     fn read(&self, index: u32) -> u8 {
         let pin = self.core.read(index);
         let Content::Object { bytes: first, .. } = pin.content() else { return 0 };

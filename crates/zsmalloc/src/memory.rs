@@ -229,7 +229,7 @@ impl Memory {
         }
     }
 
-    /// Copies a header to a lower address, if a page that holds other headers has room there.
+    /// Copies a header to a lower address, if a page that holds other headers has space there.
     /// Returns the copy.
     ///
     /// # Safety
@@ -287,7 +287,7 @@ impl Memory {
     /// Writes an object, or the first bytes of an object.
     ///
     /// # Safety
-    /// The slot at `offset` has room for `bytes`. If no entry refers to the slot yet, the caller
+    /// The slot at `offset` has space for `bytes`. If no entry refers to the slot yet, the caller
     /// has allocated the slot. Otherwise, the slot's class is locked, and the entry that refers to
     /// the slot is locked exclusively (zs-M2).
     pub(crate) unsafe fn write(&self, offset: u64, bytes: &[u8]) {
@@ -301,7 +301,7 @@ impl Memory {
     /// # Safety
     /// An object of `len` bytes lies at `from`. The class of the object is locked, so the object is
     /// neither written nor freed during the call. The caller allocated the slot at `to`, which has
-    /// room for the object and to which no entry refers.
+    /// space for the object and to which no entry refers.
     pub(crate) unsafe fn copy(&self, from: u64, to: u64, len: usize) {
         // SAFETY: by zs-M1 both slots stay committed during the copy. The caller guarantees that
         // the object is not written during the copy, and that no other thread reads the new place.
@@ -325,7 +325,8 @@ impl Memory {
         self.space.address(offset)
     }
 
-    /// Prefetches the first `lines` cache lines of an object, which may already be freed.
+    /// Prefetches the first `lines` cache lines of an object, which has possibly been freed
+    /// already.
     #[inline]
     pub(crate) fn prefetch(&self, offset: u64, len: usize, lines: usize) {
         let start = self.space.try_address(offset);

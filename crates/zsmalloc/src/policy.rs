@@ -10,12 +10,12 @@ use std::time::Duration;
 /// is more. Pages without objects are retained until the pool is idle, because committing a page is
 /// expensive.
 const RETAINED_SHARE: usize = 256;
-/// The number of pages that a pool of any size may retain.
+/// The number of pages that a pool of any size is allowed to retain.
 const RETAINED_MIN: usize = 8;
-/// At most one page per this number of pages in use may be prefaulted. This share avoids half of
-/// the page faults. A quarter of this share would avoid a quarter of the faults.
+/// At most one page per this number of pages in use is prefaulted. This share avoids half of the
+/// page faults. A quarter of this share would avoid a quarter of the faults.
 const PREFAULT_SHARE: usize = 32;
-/// At most this number of pages per open class may be prefaulted, which is about one page for each
+/// At most this number of pages per open class are prefaulted, which is about one page for each
 /// class that grows.
 const PREFAULT_PER_CLASS: usize = 2;
 /// A pool prefaults only if it uses at least this number of pages.
@@ -61,20 +61,20 @@ pub(crate) fn prefaults(used: usize) -> bool {
     used >= PREFAULT_POOL_MIN
 }
 
-/// Returns whether another page may be prefaulted, in addition to `prefaulted` pages that no object
-/// uses yet.
+/// Returns whether the pool is allowed to prefault another page, in addition to `prefaulted` pages
+/// that no object uses yet.
 pub(crate) fn may_prefault(used: usize, prefaulted: usize, open_classes: usize) -> bool {
     prefaulted < (used / PREFAULT_SHARE).min(PREFAULT_PER_CLASS * open_classes)
 }
 
-/// A pool is near its limit if it may commit at most this number of further pages. One step of
+/// A pool is near its limit if its limit leaves at most this number of further pages. One step of
 /// compaction commits fewer pages.
 const NEAR_LIMIT: usize = 64;
 /// The approximate number of pages that a store releases at the limit. This number is enough for
 /// several stores, and the release takes a short time.
 pub(crate) const PURGE_AT_LIMIT: usize = 16;
 /// The maximum number of times that a store retries at the limit after pages were released. Other
-/// threads may take the released pages first, but are unlikely to do so this number of times.
+/// threads can take the released pages first, but are unlikely to do so this number of times.
 pub(crate) const ATTEMPTS: usize = 100;
 /// The maximum number of zspages that a store at the limit searches for a slot on committed pages
 /// before it releases pages. The release takes longer than this search.
@@ -89,7 +89,7 @@ pub(crate) fn is_near(limit: Option<usize>, used: usize) -> bool {
 }
 
 /// The numbers of slots for which headers are created. Each number has its own cache of headers. A
-/// header has at most about twice the room that it needs. Only pages of 64 KiB need the last two
+/// header is at most about twice as large as necessary. Only pages of 64 KiB need the last two
 /// numbers.
 pub(crate) const HEADER_SLOTS: [usize; 9] = [8, 16, 32, 64, 160, 256, 512, 1024, OBJECTS_MAX];
 
@@ -148,8 +148,8 @@ pub(crate) fn should_go_on(gain: u32, committed: u32) -> bool {
     gain > 1 && gain > committed / END_SHARE
 }
 
-/// Returns the number of objects of `size` bytes that may be moved before their class's lock is
-/// dropped.
+/// Returns the number of objects of `size` bytes that a mover is allowed to move before it drops
+/// the class's lock.
 pub(crate) fn step(size: usize) -> usize {
     (STEP_BYTES / size).clamp(1, STEP)
 }
@@ -183,7 +183,7 @@ const CLASS_BYTES: usize = 256;
 /// not opened and closed for very small savings.
 const UNUSED_SHARE: i64 = 4;
 
-/// Returns the number of pages by which a pool of `used` pages may change before its plan is
+/// Returns the number of pages by which a pool of `used` pages can change before its plan is
 /// outdated.
 pub(crate) fn plan_change(used: usize) -> usize {
     (used / CHANGE_SHARE).max(CHANGE_MIN)

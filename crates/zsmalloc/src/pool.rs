@@ -269,8 +269,8 @@ impl Pool {
         Some(format!("a pool with {count} objects: {}{more}", raw.join(" ")))
     }
 
-    /// Asserts that the pool's whole state is consistent. No other thread may use the pool during
-    /// the check.
+    /// Asserts that the pool's whole state is consistent. No other thread is allowed to use the
+    /// pool during the check.
     pub fn check(&self) {
         self.core.check();
     }

@@ -1,9 +1,9 @@
 //! Purging releases retained pages. The pool purges if too many pages are retained, or if another
 //! class or a store needs pages.
 //!
-//! A release is a system call, so the thread holds no lock during the call. No object may be stored
-//! on pages during their release, so all slots on these pages are withheld. Only one thread at a
-//! time releases pages of a zspage.
+//! A release is a system call, so the thread holds no lock during the call. Objects must not be
+//! stored on pages during their release, so all slots on these pages are withheld. Only one thread
+//! at a time releases pages of a zspage.
 #![allow(unsafe_code)]
 
 use crate::class::Class;

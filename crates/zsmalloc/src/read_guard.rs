@@ -36,8 +36,8 @@ pub enum Content<B> {
     },
 }
 
-/// The content that an entry had when it was read, or before a change. The object may already be
-/// freed, so only its length is known.
+/// The content that an entry had when it was read, or before a change. The object has possibly been
+/// freed already, so only its length is known.
 pub type Old = Content<usize>;
 
 impl From<Value> for Old {
@@ -123,9 +123,9 @@ impl<'p> EntryReadGuard<'p> {
         self.lock.as_ref().map(ReadLock::row)
     }
 
-    /// Clears bits of the flags of the pinned object, which other threads may be reading too. Does
-    /// nothing if the entry holds no object. [`content`](Self::content) still returns the flags
-    /// that the object had when it was pinned.
+    /// Clears bits of the flags of the pinned object, which other threads possibly read at the same
+    /// time. Does nothing if the entry holds no object. [`content`](Self::content) still returns
+    /// the flags that the object had when it was pinned.
     pub fn clear_flags(&self, bits: u8) {
         if let (Ok(_), Some(entry)) = (self.object(), &self.lock) {
             entry.clear_flags(bits);

@@ -34,13 +34,13 @@ pub(crate) struct Moved {
 /// An obstacle that the caller can remove before the next step.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Obstacle {
-    /// The class at this position has no zspage with room.
+    /// The class at this position has no zspage with a free slot.
     NoRoom(usize),
     /// Another thread holds the lock of the target class.
     Busy,
 }
 
-/// An object that may be moved, as its unlocked entry described it.
+/// An object that possibly can be moved, as its unlocked entry described it.
 struct Movable {
     index: u32,
     location: Location,
@@ -66,7 +66,7 @@ unsafe fn move_object(pool: RepairedPool<'_>, from: &Movable, to: &NewSlot) -> b
     unsafe { pool.memory.copy(offset, to.offset(), len) };
     let retargeted = pool.entries().peek(from.index, |entry, _| {
         let value = entry.unlocked()?;
-        // The new location has the entry's current flags, which may have changed.
+        // The new location has the entry's current flags, which have possibly changed.
         let location = value.decode().ok().filter(|location| location.offset == offset)?;
         let moved = Location { offset: to.offset(), ..location };
         // SAFETY: the copy is complete, and no other entry refers to the copy. The caller frees the
@@ -175,7 +175,7 @@ pub(crate) fn reclassify(
 }
 
 /// Allocates a slot, or a slot on committed pages if the pool is at its limit. Returns `None` if no
-/// zspage has room.
+/// zspage has a free slot.
 fn alloc_for_move(locked: &mut ClassGuard<'_>, entry: u32) -> Result<Option<NewSlot>, Error> {
     alloc_slot(locked, entry, Search::Lowest).or_else(|limit| {
         let new = alloc_slot(locked, entry, Search::Committed(SCAN_MAX))?;

@@ -11,7 +11,7 @@ use page::{ExtentId, page_size};
 /// The condition that a free slot must satisfy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Search {
-    /// The lowest slot of the fullest zspage with room.
+    /// The lowest slot of the fullest zspage with a free slot.
     Lowest,
     /// A slot whose pages are all committed, in one of the fullest zspages. At most this number of
     /// zspages are searched. This variant is for a pool at its limit.
@@ -48,7 +48,7 @@ fn find<'g>(locked: &'g ClassGuard<'_>, search: Search) -> Option<Found<'g>> {
     }
 }
 
-/// Returns the groups that have zspages with room, the fullest first.
+/// Returns the groups that have zspages with a free slot, the fullest first.
 fn fullest_first(locked: &ClassGuard<'_>) -> impl Iterator<Item = usize> + use<> {
     let mut groups = locked.state.groups;
     std::iter::from_fn(move || {
@@ -58,8 +58,8 @@ fn fullest_first(locked: &ClassGuard<'_>) -> impl Iterator<Item = usize> + use<>
     })
 }
 
-/// Returns the lowest free slot of the first zspage in the fullest group with room. Returns `None`
-/// if all free slots of that zspage are withheld.
+/// Returns the lowest free slot of the first zspage in the fullest group with a free slot. Returns
+/// `None` if all free slots of that zspage are withheld.
 pub(crate) fn first_with_room<'g>(locked: &'g ClassGuard<'_>) -> Option<Found<'g>> {
     let fullest = locked.state.groups.checked_ilog2()?;
     lowest(locked, locked.state.by_fullness[fullest as usize].first()?)

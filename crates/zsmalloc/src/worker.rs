@@ -1,8 +1,8 @@
 //! A thread of the pool. The thread is started on the first request, and ends after a time without
 //! requests.
 //!
-//! A thread that takes the lock `inner` may hold locks of entries and streams, but no other lock. A
-//! fork takes `inner` before all other locks.
+//! A thread that takes the lock `inner` is allowed to hold locks of entries and streams, but no
+//! other lock. A fork takes `inner` before all other locks.
 
 use crate::policy::{self, NICENESS, THREAD_STACK};
 use page::fork::{Mutex, Step};
@@ -164,7 +164,7 @@ impl Worker {
             inner.thread.take()
         };
         self.condvar.notify_all();
-        // The thread itself may drop the last reference to the pool, and can't join itself.
+        // The thread itself can drop the last reference to the pool, and can't join itself.
         if let Some(thread) = thread.filter(|thread| thread.thread().id() != thread::current().id())
         {
             // The join can't fail, because panics of the thread are caught.

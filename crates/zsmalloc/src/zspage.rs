@@ -1,5 +1,5 @@
-//! The header of a zspage, which may move. The extent's descriptor, which never moves, holds the
-//! pointer to the header (`HeaderPtr`).
+//! The header of a zspage. The header can be moved. The extent's descriptor, which never moves,
+//! holds the pointer to the header (`HeaderPtr`).
 //!
 //! ```text
 //!   header: |  0  by_fullness: links        |  zspages of the class that are about as full
@@ -185,7 +185,7 @@ impl<'a> Header<'a> {
         (inuse, reused)
     }
 
-    /// Takes a free slot for `entry`, which may be `WITHHELD`.
+    /// Takes a free slot for `entry`, which is allowed to be `WITHHELD`.
     fn set(&self, slot: u32, entry: u32) {
         debug_assert!(!self.is_taken(slot), "slot {slot} is taken twice");
         let word = &self.taken[slot as usize / 64];

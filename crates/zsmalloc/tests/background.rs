@@ -54,7 +54,7 @@ fn a_pool_gives_back_by_itself() {
             pool.free(handle).unwrap();
         }
         drop(pool);
-        // The kernel may list a thread for a short time after the join.
+        // The kernel can list a thread for a short time after the join.
         until("a thread after the pool was dropped", || threads() == before);
     }
 }

@@ -1,5 +1,5 @@
 //! Tests that pages without objects are returned to the system, whichever thread frees the objects.
-//! Also tests that a cache is dense after its objects were moved.
+//! This file also tests that a cache is dense after its objects were moved.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
 use fastrand::Rng;
@@ -68,7 +68,7 @@ fn locked_pages_stay_and_are_counted() {
     let (first, bytes) = (objects[0].as_ptr().cast(), 8 * page_size());
     // SAFETY: the eight objects lie on eight consecutive pages.
     if unsafe { rustix::mm::mlock(first, bytes) }.is_err() {
-        return; // the process may not lock this number of bytes
+        return; // the process is not allowed to lock this number of bytes
     }
     for object in objects {
         // SAFETY: the object is not used again.
@@ -140,7 +140,7 @@ fn stress(cache: &Cache, shared: &Mutex<Vec<(usize, u64)>>, seed: u64) {
                     free(own.swap_remove(nth));
                 }
             }
-            // Another thread than the allocating thread may free the object.
+            // Another thread than the allocating thread can free the object.
             15..25 if !own.is_empty() => {
                 let (object, stamp) = own.swap_remove(nth);
                 shared.lock().unwrap().push((object.expose_provenance().get(), stamp));

@@ -91,7 +91,7 @@ fn a_pool_at_its_limit_loses_nothing() {
     }
 }
 
-/// An overwrite that needs no more room than the old object never fails because of the limit (I6).
+/// An overwrite that needs no more space than the old object never fails because of the limit (I6).
 #[test]
 fn an_overwrite_of_no_greater_length_succeeds_at_the_limit() {
     let setup = entries::Setup { limit: Some(64), ..entries(Geometry::default()) };
@@ -165,7 +165,7 @@ fn every_size_fills_a_whole_zspage() {
 }
 
 /// Asserts that the objects of one size fill one zspage of their class. In the native geometry, the
-/// objects may also lie in larger classes.
+/// objects can also lie in larger classes.
 fn expect_full(pool: &Pool, size: usize, shape: ClassShape) {
     let classes = pool.classes();
     let used: Vec<_> = classes.iter().filter(|stat| stat.obj_used > 0).collect();

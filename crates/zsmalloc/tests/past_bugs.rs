@@ -37,7 +37,7 @@ fn geometries() -> impl Iterator<Item = Geometry> {
     [Geometry::default()].into_iter().chain(kernel)
 }
 
-/// Row 11: a class has room for every size that is assigned to it, and objects are stored in the
+/// Row 11: a class has space for every size that is assigned to it, and objects are stored in the
 /// class that a look-up returns.
 #[test]
 fn every_size_has_room_in_its_class() {
@@ -470,8 +470,8 @@ fn a_pinned_object_holds_up_no_others() {
             let (before, freeable) = (pool.pages().used(), pool.freeable() / page::page_size());
             let freed = pool.compact();
             assert_eq!(pool.pages().used(), before - freed);
-            // The pages that may remain are those of the pinned zspage, and those of a partly
-            // filled last zspage.
+            // The only pages that are allowed to remain are those of the pinned zspage, and those
+            // of a partly filled last zspage.
             let pages = class_of(&pool, len).shape.pages;
             let may_stay = if class_of(&pool, len).whole { 2 * pages } else { freeable / 10 + 8 };
             assert!(

@@ -119,8 +119,8 @@ impl Store for Words {
     }
 }
 
-/// The maximum number of pages that moves to finer classes may need in addition to the pages that
-/// they free.
+/// The maximum number of pages that moves to finer classes are allowed to need in addition to the
+/// pages that they free.
 const REFINED_MAX: usize = 8;
 /// The maximum number of objects at a time for order 0. For a larger `order` the number is smaller,
 /// so that the total bytes are the same.

@@ -109,7 +109,7 @@ impl Words {
         }
     }
 
-    /// Overwrites the old object in place. The pool may refuse the overwrite if the old object is
+    /// Overwrites the old object in place. The pool can refuse the overwrite if the old object is
     /// shorter.
     fn write_over(
         &self,
@@ -158,7 +158,7 @@ impl Words {
             .map(|index| (index, self.core.read(index)))
             .collect();
         for _ in 0..2 {
-            // A pin of an empty entry may lock nothing, so another thread may have filled the entry
+            // A pin of an empty entry can lock nothing, so another thread may have filled the entry
             // after the pin.
             let held = pins.iter().filter(|(_, pin)| pin.content() != Content::Inline(0));
             for (index, pin) in held {

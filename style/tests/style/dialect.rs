@@ -28,7 +28,8 @@ struct Expression {
     /// The recommended words.
     instead: &'static str,
     pattern: &'static str,
-    /// If this text follows the expression, the expression is not counted. The text may be "".
+    /// If this text follows the expression, the expression is not counted. The text is possibly
+    /// empty.
     unless: &'static str,
     /// A sentence with the fault, and one without it.
     planted: [&'static str; 2],

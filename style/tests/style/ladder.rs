@@ -1,4 +1,4 @@
-//! A crate may use only crates of this repository that precede it in the list of
+//! A crate is allowed to use only crates of this repository that precede it in the list of
 //! `crates/README.md`, the ladder.
 
 use crate::ratchet::{self, Counts, add};

@@ -2,8 +2,8 @@
 //! agreement of documents and sources.
 //!
 //! Each rule has its own file, and counts faults by place, which is a crate or a file.
-//! `style/ratchet.txt` holds the maximum of each place, which may fall but never grow. Each rule is
-//! tested on a small tree with a planted fault.
+//! `style/ratchet.txt` holds the maximum of each place, which is allowed to fall but never to grow.
+//! Each rule is tested on a small tree with a planted fault.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 

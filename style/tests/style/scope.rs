@@ -212,7 +212,7 @@ impl Graph {
                 found
             }
             None => {
-                // Two modules may import all names of each other, so each module is searched only
+                // Two modules can import all names of each other, so each module is searched only
                 // once for a name.
                 if !seen.insert((at, name.to_owned())) {
                     return None;

@@ -206,7 +206,7 @@ fn counts(tree: &Tree) -> Counts {
     for (path, text) in tree.files("rs") {
         let (source, mut named) = (Source::new(path, text), Named::default());
         named.visit_file(&source.file);
-        // Only functions of tests count. Other functions with a parameter named `seed` may receive
+        // Only functions of tests count. Other functions with a parameter named `seed` can receive
         // any value.
         named.functions.retain(|_, function| tree.is_test(path, function.1));
         let with_seed = named.functions.iter().filter(|(_, function)| function.0.is_some());

@@ -1,5 +1,5 @@
-//! Exactly the files that `docs/design.md` lists may use `unsafe` in the product. Each site of
-//! `unsafe` must have a note that explains why the code is sound.
+//! Exactly the files that `docs/design.md` lists are allowed to use `unsafe` in the product. Each
+//! site of `unsafe` must have a note that explains why the code is sound.
 //!
 //! The list is the paragraph that begins with "Unsafe code". Each entry is a crate in backquotes,
 //! followed by the crate's files in parentheses. A file is a path in `src` without `.rs` and

@@ -23,7 +23,7 @@ fn path_of(file: usize) -> String {
     format!("/proc/self/fd/{file}")
 }
 
-/// Returns an `xattr_args` with room for a value of three bytes.
+/// Returns an `xattr_args` with space for a value of three bytes.
 fn value(trial: &mut Trial) -> usize {
     let value = trial.output(3);
     trial.words(&[value, 3])

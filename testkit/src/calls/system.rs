@@ -4,8 +4,8 @@ use super::files::file;
 use super::trial::{Case, Need, Trial, me, must, raw};
 use libc::*;
 
-/// Moves the process to a namespace in which it may set names. If the move fails, leaves out the
-/// case.
+/// Moves the process to a namespace in which it can set the host name and the domain name. If the
+/// move fails, leaves out the case.
 fn own_names(trial: &mut Trial) {
     if raw(SYS_unshare, &[CLONE_NEWUTS as usize]) < 0 {
         trial.leave_out();

@@ -92,7 +92,7 @@ pub struct Reply {
     pub extents: Vec<(u32, u32)>,
 }
 
-/// Replies that are not complete yet. Other replies may arrive between their chunks.
+/// Replies that are not complete yet. Other replies can arrive between their chunks.
 #[derive(Debug, Default)]
 pub struct Replies(HashMap<u64, Reply>);
 

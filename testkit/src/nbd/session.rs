@@ -44,7 +44,7 @@ pub enum Stage {
 pub struct Terms {
     pub is_read_only: bool,
     pub is_structured: bool,
-    /// Whether the client may request a block status with `base:allocation`.
+    /// Whether the client is allowed to request a block status with `base:allocation`.
     pub has_context: bool,
 }
 

@@ -89,7 +89,7 @@ fn act(work: Work, rng: &mut Rng, subject: &Subject, first: libc::pthread_t) {
             _ => region.advise(range, Advice::Cold).expect("the range is within"),
         },
         // SAFETY: the first thread exists, because it joins this thread before it ends. Its handler
-        // may run at any point.
+        // can safely run at any point.
         Signalling => assert_eq!(unsafe { libc::pthread_kill(first, SIGNAL) }, 0),
     }
 }

@@ -1,5 +1,5 @@
 //! The expected contents of a region. One thread changes these contents. Any thread and any signal
-//! handler may touch a byte of the region and compare it.
+//! handler can touch a byte of the region and compare it.
 
 use std::cell::Cell;
 use std::hint::black_box;
@@ -24,9 +24,9 @@ pub struct Mirror {
     next: AtomicUsize,
 }
 
-// SAFETY: any thread may use the memory at `start`, and all other fields are atomic.
+// SAFETY: any thread is allowed to use the memory at `start`, and all other fields are atomic.
 unsafe impl Sync for Mirror {}
-// SAFETY: any thread may use the memory at `start`, and all other fields are atomic.
+// SAFETY: any thread is allowed to use the memory at `start`, and all other fields are atomic.
 unsafe impl Send for Mirror {}
 
 thread_local! {
@@ -156,8 +156,8 @@ impl Mirror {
     /// [`forget`](Self::forget) is called before the mirror is dropped.
     pub unsafe fn handle(&self) {
         OF_HANDLER.set(self);
-        // SAFETY: zeros are a valid action with an empty mask, and `on_signal` may run at any
-        // point.
+        // SAFETY: zeros are a valid action with an empty mask, and `on_signal` can safely run at
+        // any point.
         unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
             action.sa_sigaction = on_signal as extern "C" fn(_) as usize;

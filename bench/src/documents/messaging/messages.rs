@@ -33,8 +33,9 @@ const EXCHANGES: usize = 10;
 const DATA: (usize, Tunables) = (512, Tunables { limit: 54, batchcount: 27 });
 const HEAD: (usize, Tunables) = (256, Tunables { limit: 120, batchcount: 60 });
 
-/// Returns the seconds of an exchange in each pair of runs. The runs of a pair use `layout`, and
-/// the layout before the change of 2013. A trial makes only one exchange in each run.
+/// Returns the seconds of an exchange in each pair of runs. One run of a pair uses `layout`; the
+/// other uses the layout of slabs before Linux changed it in 2013. A trial makes only one exchange
+/// in each run.
 pub(super) fn times(layout: Layout, loops: u64, is_trial: bool) -> Result<Vec<Vec<f64>>, Error> {
     let exchanges = if is_trial { 1 } else { EXCHANGES };
     let mut expected = None;

@@ -57,7 +57,7 @@ impl Objects {
         assert!((1..=size).contains(&len), "{len} bytes of {size} are to be written");
         let start = self.cache.alloc()?;
         // SAFETY: the cache's new object has `size` bytes, which no other code uses, and `len` is
-        // between 1 and `size`.
+        // at least 1 and at most `size`.
         unsafe { start.write_bytes(stamp, len) };
         Ok(Object { start, len, owner: self.number })
     }
@@ -84,7 +84,7 @@ impl Objects {
     #[inline(always)]
     pub(super) fn free(&self, object: Object) -> Result<(), Error> {
         assert!(object.owner == self.number, "another's object");
-        // SAFETY: the unique numbers are equal, so this cache allocated the object; the call
+        // SAFETY: the unique numbers are equal, so this cache allocated the object. The call
         // consumes it.
         Ok(unsafe { self.cache.free(object.start) }?)
     }

@@ -38,7 +38,7 @@ impl Store for Ours {
     }
 
     /// The cache is full when a twentieth of the documents have been evicted. The first evictions
-    /// may remove only documents that were stored before the dictionary was trained.
+    /// can remove only documents that were stored before the dictionary was trained.
     fn is_full(&self, stored: u64) -> bool {
         (self.0.len() as u64) < stored * 19 / 20
     }

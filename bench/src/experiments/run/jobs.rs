@@ -66,7 +66,7 @@ pub(super) const BYTES: [Job; 4] = [
     job("bytes, Go", "go", "golang-go", 1.0, go_bytes),
 ];
 
-/// Returns the names that a request may contain.
+/// Returns the names of the jobs that a request can contain.
 pub(super) fn names() -> impl Iterator<Item = &'static str> {
     JOBS.iter().chain(&BYTES).chain([&HEAP]).map(|job| job.name)
 }

@@ -45,7 +45,7 @@ impl Place {
         self.path.join("uzram")
     }
 
-    /// Creates a new directory that any user may write to, for one run.
+    /// Creates a new directory for one run, which every user is allowed to write to.
     pub(super) fn folder(&self) -> Result<TempDir, Error> {
         let dir = TempDir::with_prefix_in("run-", &self.path);
         let dir = dir.map_err(Error::file("create in", &self.path, ROOM))?;
@@ -53,7 +53,7 @@ impl Place {
         Ok(dir)
     }
 
-    /// Creates a file with the contents `text` that any user may read.
+    /// Creates a file with the contents `text`, which every user is allowed to read.
     pub(super) fn file(&self, name: &str, text: &str) -> Result<String, Error> {
         let path = self.path.join(name);
         fs::write(&path, text).map_err(Error::file("write to", &path, ROOM))?;
@@ -91,8 +91,8 @@ impl Place {
     }
 }
 
-/// Returns the path of the program `name` that any user may execute, or `None` if no such program
-/// exists.
+/// Returns the path of a program `name` that every user is allowed to execute, or `None` if no such
+/// program exists.
 pub(super) fn program(name: &str) -> Option<String> {
     let dirs = env::var_os("PATH")?;
     let paths = env::split_paths(&dirs).map(|dir| dir.join(name));
@@ -102,7 +102,8 @@ pub(super) fn program(name: &str) -> Option<String> {
     Some(found.to_str()?.to_owned())
 }
 
-/// Returns true if any user may execute the file and search all directories above it.
+/// Returns true if every user is allowed to execute the file and to search all directories above
+/// it.
 fn is_for_all(path: &Path) -> bool {
     let may_all = |path: &Path| {
         fs::metadata(path).is_ok_and(|facts| facts.permissions().mode() & 0o001 == 0o001)

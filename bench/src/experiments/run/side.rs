@@ -184,7 +184,7 @@ fn spawn(
         // The program's remaining descendants are killed too.
         let _gone = kill_process_group(process, Signal::KILL);
         let _status = child.wait();
-        // Removes the cgroup explicitly, because the watcher may still hold a reference to it.
+        // Removes the cgroup explicitly, because the watcher can still hold a reference to it.
         its_group.iter().for_each(|group| group.remove());
         Ok(())
     });

@@ -24,7 +24,8 @@ pub(super) fn compressed(page: &[u8]) -> Vec<u8> {
 
 /// Decompresses an lz4 block into all of `page`.
 pub(super) fn decompress(block: &[u8], page: &mut [u8]) -> Result<(), Error> {
-    // The casts are lossless: one length is that of a page, the other that of a compressed page.
+    // The casts are lossless, because one length is that of a page, and the other is that of a
+    // compressed page.
     let (bytes, room) = (block.len() as c_int, page.len() as c_int);
     let (from, to) = (block.as_ptr().cast(), page.as_mut_ptr().cast());
     // SAFETY: each pointer and its length describe a live slice, as the function requires.

@@ -98,7 +98,7 @@ pub fn fio(host: &Host, load: Load, bytes: u64, seed: u64) -> Result<Outcome, Er
     command.arg(format!("--randseed={}", seed >> 1)).arg(format!("--uri={}", host.uri()));
     let output = FIO.run(command.stdin(Stdio::null()))?.stdout;
     let output = String::from_utf8_lossy(&output);
-    // Other messages may precede the JSON report.
+    // Other messages can precede the JSON report.
     let json = output.find('{').map_or("", |at| &output[at..]);
     let report: Value = serde_json::from_str(json).unwrap_or_default();
     let sum = |field: &str| {

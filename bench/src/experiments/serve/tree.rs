@@ -30,7 +30,7 @@ const TIME_MAX: f64 = 2.0;
 const TAR: Tool = Tool { name: "tar", package: "tar", remedy: "make room there" };
 const WHAT: &str = "ext4 on a loop device, a source tree unpacked: time over ext4 on kernel zram";
 
-/// Measures both file systems, if this user may mount and the kernel has zram.
+/// Measures both file systems, if this user is allowed to mount and the kernel has zram.
 pub fn compare(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
     if !rustix::process::geteuid().is_root() || !Path::new("/dev/fuse").exists() {
         let missing = Figure::missing(NAME, WHAT, "").rival_absent("it takes root and /dev/fuse");

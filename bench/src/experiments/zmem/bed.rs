@@ -10,10 +10,11 @@ use super::PAGE;
 use crate::Error;
 use crate::kernel::{KernelSwap, PagedMemory};
 
-/// The maximum percentage of the pages that may stay resident after all of the memory was evicted.
+/// The maximum percentage of the pages that are allowed to stay resident after all of the memory
+/// was evicted.
 const LEFT_PERCENT: usize = 2;
-/// The number of further bytes that may stay resident. The kernel buffers up to about 31 pages per
-/// processor outside its lists, and does not evict these pages.
+/// The number of further bytes that are allowed to stay resident. The kernel buffers up to about 31
+/// pages per processor outside its lists, and does not evict these pages.
 const LEFT_BYTES: usize = 1 << 20;
 
 /// Memory that can be evicted on request.
@@ -96,7 +97,7 @@ pub(super) struct Took {
     pub(super) back_cpu: f64,
 }
 
-/// Evicts all of the memory and touches it again, one word at each of `offsets`.
+/// Evicts all of the memory, and touches 8 bytes of it again at each of `offsets`.
 pub(super) fn round(paged: &dyn Paged, offsets: &[usize], expected: u64) -> Result<Took, Error> {
     let (mut wall, mut cpu) = (Stopwatch::new(Clock::Wall), Stopwatch::new(Clock::ProcessCpu));
     wall.time(|| cpu.time(|| paged.out()))?;
@@ -113,7 +114,7 @@ pub(super) fn round(paged: &dyn Paged, offsets: &[usize], expected: u64) -> Resu
     Ok(Took { out, back, out_cpu, back_cpu })
 }
 
-/// Returns a checksum of the words at `offsets`.
+/// Returns a checksum of the 8-byte words at `offsets`.
 pub(super) fn touch(bytes: &[u8], offsets: &[usize]) -> u64 {
     let word = |offset: usize| {
         let word = bytes[offset..].first_chunk().map_or(0, |word| u64::from_ne_bytes(*word));

@@ -16,8 +16,8 @@ use crate::turns::{each, in_turns};
 const ROUNDS: u64 = 7;
 const SMALL: usize = 4 << 10;
 const LARGE: usize = 16 << 10;
-/// The maximum by which the region's ratio of eviction times may exceed the raw codec's ratio of
-/// compression times.
+/// The maximum by which the region's ratio of eviction times is allowed to exceed the raw codec's
+/// ratio of compression times.
 const BEYOND_MAX: f64 = 0.03;
 const IN_MAX: f64 = 0.67;
 

@@ -78,7 +78,7 @@ struct Times {
 }
 
 impl Times {
-    /// Executes rounds of uzram and of the kernel, in turns. `ours` executes a round of uzram; its
+    /// Executes rounds of uzram and of the kernel, in turns. `ours` executes a round of uzram. Its
     /// argument is the expected checksum.
     fn of(
         scene: &Scene<'_>,

@@ -17,7 +17,7 @@ use libc::{
     PR_SET_SECUREBITS, PTRACE_ATTACH, PTRACE_SEIZE,
 };
 
-/// CLONE_CHILD_CLEARTID: the kernel clears a word when the thread ends.
+/// CLONE_CHILD_CLEARTID: the kernel clears 4 bytes of memory when the thread ends.
 const CLEARS: When = When::Bits { argument: 0, bits: libc::CLONE_CHILD_CLEARTID as usize };
 
 /// A pager can't work if the program uses syscall user dispatch or tagged addresses.
@@ -40,7 +40,7 @@ const PRCTL_ENDS: When = by_value!(0, u32::MAX;
     PR_SET_SECCOMP | PR_SET_NO_NEW_PRIVS | PR_CAPBSET_DROP | PR_CAP_AMBIENT | PR_SET_SECUREBITS |
     PR_SET_KEEPCAPS => Always);
 
-/// A tracer that shares memory with the traced process may stop all threads.
+/// A tracer that shares memory with the traced process can stop all threads.
 const ATTACHES: When = by_value!(0, u32::MAX; PTRACE_ATTACH | PTRACE_SEIZE => Always);
 
 /// A `sched_attr`, whose first field is its size. The kernel writes the size that it supports.

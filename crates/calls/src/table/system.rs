@@ -1,4 +1,5 @@
-//! Rows of calls that concern the whole system: modules, names, random numbers, BPF programs.
+//! Rows of calls that concern the whole system: modules, host and domain names, random numbers, BPF
+//! programs.
 
 use crate::argument::Access::{Both, Read};
 use crate::argument::Argument::{Plain, Pointee, Text};
@@ -10,7 +11,7 @@ use crate::named::NamedSpec;
 use crate::options::{REBOOT, SYSLOG};
 use crate::sizes::{SYSINFO, UTSNAME};
 
-/// A `bpf_attr`. The command of `bpf` determines which words of the `bpf_attr` are addresses.
+/// A `bpf_attr`. The command of `bpf` determines which fields of the `bpf_attr` are addresses.
 const BPF: crate::argument::Argument =
     Pointee(Words(Both, Length::Items { count: Int(2), bytes: 1, more: 0 }));
 /// A `perf_event_attr`, whose size is stored in the 4 bytes at its offset 4.

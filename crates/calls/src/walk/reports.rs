@@ -11,7 +11,7 @@ pub(super) struct Walk<'w> {
     pub(super) memory: &'w dyn Memory,
     pub(super) found: &'w mut dyn FnMut(Range<usize>, Access),
     pub(super) arguments: &'w [usize; 6],
-    /// The number of ranges that may still be reported.
+    /// The number of further ranges that can be reported.
     pub(super) left: usize,
 }
 
@@ -39,7 +39,7 @@ impl Walk<'_> {
         (end - start == bytes).then_some(())
     }
 
-    /// Reports one byte at `value` if `value` may be an address.
+    /// Reports one byte at `value` if `value` is possibly an address.
     pub(super) fn unknown(&mut self, value: usize) {
         if (ADDRESS_LEAST..ADDRESS_END).contains(&untagged(value)) {
             self.report(value, 1, Access::Unknown);
@@ -84,7 +84,7 @@ impl Walk<'_> {
                 if self.report(place, 4, Access::Both).is_none() {
                     return 0;
                 }
-                // The value is an `int`; the kernel refuses a negative value.
+                // The value is an `int`. The kernel refuses a negative value.
                 let bytes = self.int(place, 0).unwrap_or(0);
                 if bytes > i32::MAX as usize { 0 } else { bytes.min(TRANSFER_MAX) }
             }

@@ -54,7 +54,7 @@ fn fill(trial: &Trial, row: &SyscallSpec, arguments: &mut [usize; 6], given: usi
 fn compare(trial: &Trial, row: &SyscallSpec, arguments: &[usize; 6]) {
     let reported = reported(trial, row, arguments);
     let named: Vec<_> = trial.objects.iter().map(|object| &object.range).collect();
-    // A number may look like an address, so the test ignores ranges of unknown access.
+    // A number can look like an address, so the test ignores ranges of unknown access.
     for (range, _) in reported.iter().filter(|(_, access)| *access != Access::Unknown) {
         let is_inside =
             |object: &&&Range<usize>| object.start <= range.start && range.end <= object.end;
@@ -85,7 +85,7 @@ fn compare(trial: &Trial, row: &SyscallSpec, arguments: &[usize; 6]) {
     }
 }
 
-/// The memory of the trial. A walk may read only ranges that it has reported.
+/// The memory of the trial. A walk is allowed to read only ranges that it has reported.
 struct Reported<'t> {
     reported: &'t RefCell<Vec<(Range<usize>, Access)>>,
     objects: &'t [Object],

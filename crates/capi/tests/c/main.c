@@ -108,7 +108,7 @@ static void test_structs(void)
     FAILS(uzram_pool_new(&options, &pool), EINVAL, "flags 0x100000");
     options.flags = 0;
     FAILS(uzram_pool_new(&options, NULL), EINVAL, "the place of the new pool");
-    /* A caller's struct may consist of its first field alone. */
+    /* A caller's struct can consist of its first field alone. */
     options.size = sizeof options.size;
     CHECK(uzram_pool_new(&options, &pool) == 0);
     uzram_pool_destroy(pool);

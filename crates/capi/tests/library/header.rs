@@ -57,7 +57,7 @@ fn the_library_is_found_by_its_soname() {
     let mut readelf = Command::new("readelf");
     let output = run(readelf.arg("-d").arg(installed().join("lib/libuzram.so")));
     let text = String::from_utf8(output.stdout).unwrap();
-    // Before 1.0, the interface may change in each minor version.
+    // Before 1.0, the interface can change in each minor version.
     assert!(text.contains("Library soname: [libuzram.so.0.1]"), "{text}");
     assert!(text.contains("NODELETE"), "{text}");
     let real = installed().join("lib/libuzram.so.0.1").canonicalize().unwrap();

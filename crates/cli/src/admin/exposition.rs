@@ -8,7 +8,7 @@ pub(crate) struct Metrics {
 }
 
 impl Metrics {
-    /// Adds a metric whose value may decrease.
+    /// Adds a metric whose value can decrease.
     pub(crate) fn gauge(&self, options: Opts, value: f64) {
         // A metric with an invalid or duplicate name is left out. The tests check that each metric
         // exists.

@@ -39,7 +39,7 @@ pub(crate) fn text(stat: &Stat) -> String {
     metrics.text()
 }
 
-/// Returns the name, the help text and the value of each metric whose value may decrease.
+/// Returns the name, the help text and the value of each metric whose value can decrease.
 fn sizes(stat: &Stat) -> [(&'static str, &'static str, u64); 13] {
     [
         ("disk_size_bytes", "Size of the disk.", stat.disksize),

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 const EXIT_CODES: &str = "\
 Exit codes:
   0    done
-  1    the server was not reached, refused, or could not do all of it
+  1    the server was not reached, refused the request, or could not complete it
   2    wrong use";
 
 /// The server that receives the request.

@@ -12,8 +12,8 @@ use zram::Damage;
 /// the whole file, and restores the device in the memory of this command. A truncated or damaged
 /// file is refused; the message contains the offset and the reason.
 ///
-/// With --served, restores the device of a running server. This device must be empty, and no client
-/// may be connected. The server reads the file on its own machine, with the rights of its own user.
+/// With --served, restores the device of a running server. This device must be empty and have no
+/// connected client. The server reads the file on its own machine, with the rights of its own user.
 #[derive(Debug, Args)]
 #[command(mut_arg("control", |arg| arg.requires("served")))]
 #[command(group = ArgGroup::new("here").args(["salvage", "output", "mem_limit"]).multiple(true))]
@@ -38,7 +38,7 @@ pub(crate) struct RestoreArgs {
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
     /// Maximum memory of the pages that hold compressed data, including the free space in these
-    /// pages. In addition, tables may use a quarter of the limit. A value of 0 means no limit; the
+    /// pages. In addition, tables can use a quarter of the limit. A value of 0 means no limit; the
     /// minimum is 64K [default: 85% of the machine's memory, or of the memory cgroup's limit]
     #[arg(long, value_name = "SIZE", value_parser = MemLimit::parse)]
     pub(crate) mem_limit: Option<MemLimit>,

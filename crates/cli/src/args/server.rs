@@ -19,9 +19,9 @@ use zram::{Damage, memparse};
 ///
 /// The disk is kept compressed in memory. When the server ends, the contents of the disk are lost
 /// if neither --save-on-exit nor 'uzram save' has saved them. The server needs neither root nor
-/// another program. Clients connect over a Unix socket that only this user may use, or over TCP.
-/// NBD has no authentication: anyone who can reach a TCP port can read and write the disk. Every
-/// user of this machine can reach a port on loopback.
+/// another program. Clients connect over a Unix socket that only this user is allowed to use, or
+/// over TCP. NBD has no authentication. Anyone who can reach a TCP port can read and write the
+/// disk. Every user of this machine can reach a port on loopback.
 ///
 /// If the disk is used as swap or mounted for writing on the server's machine, the kernel can free
 /// some pages only after the server has stored them. The server reserves its buffers at the start.
@@ -81,8 +81,8 @@ pub(crate) struct ServeArgs {
     /// created or changed since the start, the disk is saved to FILE.1. If FILE.1 can't be written
     /// either, the disk is saved in $XDG_STATE_HOME/uzram (or ~/.local/state/uzram). If all these
     /// places fail, the server keeps running and tries again, until a save succeeds or 'uzram save'
-    /// saves the disk elsewhere. The exit code is 1 if the disk is not in FILE. Only one server may
-    /// use FILE, so the server locks the file .FILE.save-on-exit beside FILE
+    /// saves the disk elsewhere. The exit code is 1 if the disk is not in FILE. Only one server is
+    /// allowed to use FILE, so the server locks the file .FILE.save-on-exit beside FILE
     #[arg(long, value_name = "FILE")]
     pub(crate) save_on_exit: Option<PathBuf>,
     /// Backing store to which 'uzram writeback' moves data: a block device, whose contents are
@@ -131,8 +131,8 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "N", default_value_t = 64)]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=i64::from(CONNECTIONS_MAX)))]
     connections: u16,
-    /// Maximum number of threads of a connection. In addition to the first thread of each
-    /// connection, all connections together have at most 128 threads [default: one per processor,
+    /// Maximum number of threads of one connection. Besides one thread per connection, the server
+    /// has at most 128 threads for all connections together [default: the number of processors, but
     /// at most 4]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     threads: Option<u16>,
@@ -190,12 +190,12 @@ impl ServeArgs {
         if self.salvage { Damage::Salvage } else { Damage::Refuse }
     }
 
-    /// Returns whether users of the mount may write.
+    /// Returns whether users of the mount are allowed to write.
     pub(crate) fn mode(&self) -> Mode {
         if self.read_only { Mode::ReadOnly } else { Mode::ReadWrite }
     }
 
-    /// Returns whether NBD clients may write.
+    /// Returns whether NBD clients are allowed to write.
     pub(crate) fn nbd_mode(&self) -> Mode {
         if self.mmap { Mode::ReadOnly } else { self.mode() }
     }

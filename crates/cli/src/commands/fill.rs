@@ -169,7 +169,7 @@ fn warm_up(settings: Config) -> Result<(), Error> {
     let device = Device::new(small)?;
     let mut page = [0; PAGE_SIZE];
     page[..12].copy_from_slice(b"some content");
-    // A limit may refuse this write. The real device then reports the error.
+    // A limit can refuse this write. The real device then reports the error.
     if device.write(0, &page).is_ok() {
         device.read(0, &mut page)?;
     }

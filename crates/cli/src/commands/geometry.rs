@@ -25,17 +25,18 @@ const KINDS: Names<bool> = &[
 const RULES: Names<ChainRule> = &[
     (
         "used-percent",
-        "The shortest zspages with the highest whole percentage in use, as until Linux 6.2",
+        "The zspages with the highest percentage in use (rounded down), of these the shortest, as \
+         in Linux up to 6.2",
         ChainRule::UsedPercent,
     ),
     (
         "least-waste",
-        "The shortest zspages with the fewest bytes wasted, as in current kernels",
+        "The zspages with the fewest wasted bytes, of these the shortest, as in current kernels",
         ChainRule::LeastWaste,
     ),
 ];
 
-/// The arguments that `uzram fill` and `uzram classes` share; each has its own default of
+/// The arguments that `uzram fill` and `uzram classes` share. Each has its own default of
 /// `--geometry`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct GeometryLine {

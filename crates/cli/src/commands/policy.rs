@@ -11,7 +11,7 @@ pub(crate) const THREADS_MAX: u16 = 256;
 pub(crate) const THREADS_DEFAULT_MAX: usize = 16;
 
 /// By default, the buffers of all threads of `uzram fill` use at most 1/`BUFFERS_SHARE` of the
-/// memory that this process may use. The device needs the remaining memory.
+/// memory that this process is allowed to use. The device needs the remaining memory.
 pub(crate) const BUFFERS_SHARE: u64 = 24;
 
 /// The bytes that a thread uses: the touched stack and heap, and the kernel's structures.
@@ -33,8 +33,8 @@ pub(crate) const COMPRESSED_MAX: usize = 2;
 /// `SAMPLE_BYTES`.
 pub(crate) const DICTIONARY_BYTES_MAX: usize = 8 << 20;
 
-/// The maximum number of bytes of blocks that `uzram train-dictionary` reads, spread over all
-/// files.
+/// The maximum size in bytes of the blocks that `uzram train-dictionary` reads. The blocks are
+/// spread over all files.
 pub(crate) const SAMPLE_BYTES: usize = 64 << 20;
 
 /// `uzram train-dictionary` holds out one of `HELD_ONE_OF` blocks.

@@ -17,14 +17,14 @@ const ROBUST_LIST_BYTES: usize = 24;
 /// Unregisters the areas of this process's C library. The program's C library registers its own
 /// areas.
 pub(crate) fn unregister() {
-    // SAFETY: the calls only unregister the areas from the kernel; this thread holds no robust
+    // SAFETY: the calls only unregister the areas from the kernel. This thread holds no robust
     // mutex that the kernel would have to release.
     unsafe {
         libc::syscall(libc::SYS_set_robust_list, 0, ROBUST_LIST_BYTES);
         libc::syscall(libc::SYS_set_tid_address, 0);
     }
     let (offset, size): (*const isize, *const u32);
-    // SAFETY: the symbols are weak: each yields an address, or null if the C library does not
+    // SAFETY: the symbols are weak. Each yields an address, or null if the C library does not
     // define the symbol.
     unsafe {
         asm!(

@@ -1,7 +1,7 @@
 //! Maps the segments of a program, or of its loader, as the kernel does.
 //!
 //! # Safety
-//! Fixed mappings replace only address space that this module has reserved; other mappings replace
+//! Fixed mappings replace only address space that this module has reserved. Other mappings replace
 //! nothing.
 #![allow(unsafe_code)]
 
@@ -17,7 +17,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 
 pub(crate) const PAGE: u64 = 4096;
-/// The end of the addresses that a program may use.
+/// The end of the addresses that a program can use.
 const ADDRESSES_END: u64 = 1 << 47;
 
 type ProgramHeader = object::elf::ProgramHeader64<LittleEndian>;

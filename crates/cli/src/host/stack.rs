@@ -123,8 +123,8 @@ impl Stack {
     pub(crate) fn make_executable(&self) {
         let prot = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC | libc::PROT_GROWSDOWN;
         let page = self as *const Self as usize & !(PAGE - 1);
-        // SAFETY: the call only makes this stack executable. The system may refuse the call, as it
-        // may without uzram.
+        // SAFETY: the call only makes this stack executable. The system can refuse the call, as it
+        // can without uzram.
         unsafe { libc::mprotect(page as *mut _, PAGE, prot) };
     }
 
@@ -157,7 +157,7 @@ pub(crate) unsafe fn enter(start: usize, contents: &[usize], entry: usize, relea
         Release::Mapping(own) => (libc::SYS_munmap, own.clone()),
     };
     // SAFETY: the caller guarantees the conditions above. The calls are dispatched, and handled on
-    // other stacks. The first call releases memory of this stack; nothing is mapped below a stack
+    // other stacks. The first call releases memory of this stack. Nothing is mapped below a stack
     // (stack_guard_gap). The second call removes the thread pointer of this process's C library.
     unsafe {
         asm!(
@@ -214,7 +214,7 @@ pub(crate) unsafe fn enter(start: usize, contents: &[usize], entry: usize, relea
 pub(crate) fn name_process(program: &Path) {
     let name = program.file_name().and_then(|name| CString::new(name.as_bytes()).ok());
     if let Some(name) = name {
-        // SAFETY: `name` is a string that ends with a zero; the kernel copies its first 15 bytes.
+        // SAFETY: `name` is a string that ends with a zero. The kernel copies its first 15 bytes.
         unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
     }
 }

@@ -54,7 +54,7 @@ extern "C" fn main(count: c_int, arguments: *const *const c_char) -> c_int {
     // SAFETY: the C library passes `count` strings, which stay valid.
     let arguments: Vec<OsString> = unsafe { std::slice::from_raw_parts(arguments, count as usize) }
         .iter()
-        // SAFETY: as above; each string ends with a zero.
+        // SAFETY: as above. Each string ends with a zero.
         .map(|text| OsStr::from_bytes(unsafe { CStr::from_ptr(*text) }.to_bytes()).to_owned())
         .collect();
     let entry = arguments.get(2..).and_then(Entry::of);

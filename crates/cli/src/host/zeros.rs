@@ -25,7 +25,7 @@ pub(crate) struct Zeros {
 /// their addresses are uncertain.
 pub(crate) fn of(stack: usize) -> Option<Vec<Zeros>> {
     let words = with_exposed_provenance::<usize>(stack);
-    // SAFETY: the first word is the argument count; the arguments and a zero follow, then the
+    // SAFETY: the first word is the argument count. The arguments and a zero follow, then the
     // environment.
     let environment = unsafe { words.add(1 + *words + 1) };
     let (_, auxiliary) = stack::inherited(environment.cast());

@@ -1,7 +1,7 @@
 //! The memory limit of this process's cgroup, version 1 or 2.
 //!
 //! The limit of a group also applies to the groups below it. So the smallest limit from the
-//! process's group up to the mount point applies. In a container, the mount may show only a
+//! process's group up to the mount point applies. In a container, the mount can show only a
 //! subtree, which begins at the mount's root. This root is then removed from the path of the
 //! process's group. If the path does not begin with the root, the mount point itself is used.
 

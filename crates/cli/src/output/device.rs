@@ -24,8 +24,9 @@ impl OutputDevice {
     /// Opens the block device at `path`. Returns `None` if `path` is no block device.
     ///
     /// # Errors
-    /// Fails if the device is one of `inputs`, this user may not write to it, or it is in use. A
-    /// device in use is mounted, part of another device, swap, or opened exclusively by a program.
+    /// Fails if the device is one of `inputs`, this user is not allowed to write to it, or it is in
+    /// use. A device in use is mounted, part of another device, swap, or opened exclusively by a
+    /// program.
     pub(crate) fn open(path: &Path, inputs: &[PathBuf]) -> Result<Option<Self>, Error> {
         let Ok(found) = fs::metadata(path) else { return Ok(None) };
         if !found.file_type().is_block_device() {
@@ -37,7 +38,7 @@ impl OutputDevice {
         let flags = (OFlags::EXCL | OFlags::NONBLOCK).bits() as i32;
         let open = || {
             let mut file = File::options().write(true).custom_flags(flags).open(path)?;
-            // After the metadata were read, the path may lead to another device.
+            // After the metadata were read, the path can lead to another device.
             if file.metadata()?.rdev() != found.rdev() {
                 return Err(Errno::AGAIN.into());
             }

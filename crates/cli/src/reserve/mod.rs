@@ -72,7 +72,7 @@ impl<A> Reserved<A> {
     }
 
     /// Returns true if more than 1/SHARE of the reserve is in use. Smaller use does not count,
-    /// because it may last long after memory is available again.
+    /// because it can last long after memory is available again.
     pub fn is_short(&self) -> bool {
         self.reserve.taken.load(Relaxed) * UNIT > self.reserve.bytes.load(Relaxed) / SHARE
     }
@@ -131,7 +131,7 @@ impl Reserve {
     ///
     /// # Safety
     /// `take` returned `unit` for `bytes` bytes, or `shrink` left `bytes` bytes at `unit`. These
-    /// bytes are no longer used, because the next `take` may return them.
+    /// bytes are no longer used, because the next `take` can return them.
     unsafe fn give(&self, unit: usize, bytes: usize) {
         let mut units = self.units();
         units.give(unit..unit + units_for(bytes));
@@ -197,8 +197,8 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Reserved<A> {
             // that the memory has this `layout`, which `realloc` maintains, and that the memory is
             // no longer used.
             Some(unit) => unsafe { self.reserve.give(unit, layout.size()) },
-            // SAFETY: the address does not lie in the reserve, so the inner allocator returned it;
-            // the caller promises the rest.
+            // SAFETY: the address does not lie in the reserve, so the inner allocator returned it.
+            // The caller promises the rest.
             None => unsafe { self.system.dealloc(at, layout) },
         }
     }

@@ -60,7 +60,7 @@ Examples:
   uzram run --limit 2G --algorithm zstd --block 16K -- python3 job.py
   uzram run --limit 50% --stats -- make -j4")]
 pub(crate) struct RunArgs {
-    /// Maximum anonymous memory that all processes of the program may use together, including
+    /// Maximum anonymous memory that all processes of the program can use together, including
     /// compressed data. The limit is a number of bytes, or a percentage of the memory cgroup's
     /// limit [default: 85%; required if the cgroup has no limit]
     #[arg(long, value_name = "SIZE|PERCENT%", value_parser = Limit::parse)]

@@ -34,8 +34,8 @@ pub(super) fn keep(args: &ServeArgs, passed: &Passed) -> Result<(), Error> {
     keep_descriptors(args)
 }
 
-/// Raises the limit of descriptors to the number that a server with `args` may need. If the system
-/// permits less, checks that the requested number of connections is still possible.
+/// Raises the limit of descriptors to the number that a server with `args` needs at most. If the
+/// system permits less, checks that the requested number of connections is still possible.
 fn keep_descriptors(args: &ServeArgs) -> Result<(), Error> {
     let serve::nbd::Options { workers, connections } = args.options();
     let of_mount = if args.mount.is_some() { workers + HALF_OPEN_LEAST } else { 0 };
@@ -66,7 +66,7 @@ fn reserve(args: &ServeArgs, of_metrics: usize) -> usize {
         + nbd::HALF_OPEN_MAX * nbd::HALF_OPEN_RESERVE
         + of_metrics
         + workers.saturating_mul(nbd::WORKER_RESERVE);
-    // The server admits clients while at most 1/SHARE of the reserve is in use. This share may stay
+    // The server admits clients while at most 1/SHARE of the reserve is in use. This share can stay
     // in use, so it is added to the worst case.
     worst.saturating_add(worst / (SHARE - 1))
 }

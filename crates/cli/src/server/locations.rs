@@ -91,7 +91,7 @@ impl SaveLocation {
         };
         let taken = |path: PathBuf| match Lock::beside(&path) {
             Err(error) if is_taken(&error) => None,
-            // The path is checked again under the lock. Without a lock, another server may create
+            // The path is checked again under the lock. Without a lock, another server can create
             // the file, so the save checks the path again before its rename.
             lock => is_free(&path).then(|| (path, lock.ok())),
         };
@@ -102,7 +102,7 @@ impl SaveLocation {
         })
     }
 
-    /// Returns a function that checks whether `path` may be replaced or created.
+    /// Returns a function that checks whether this server is allowed to replace or create `path`.
     /// [`file`](Self::file) has returned `path`. The save calls the function immediately before the
     /// rename.
     pub(super) fn is_free(&self, path: &Path) -> impl Fn() -> bool + Send + Sync + use<> {

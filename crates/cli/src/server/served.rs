@@ -21,7 +21,8 @@ pub(super) struct Served {
     pub(super) nbd: Server,
     /// The file to which the server saves the disk at its end.
     pub(super) save_file: Option<Arc<SaveFile>>,
-    /// Determines whether the server or a client may save the disk at the server's end.
+    /// Determines whether it is the server's or a client's turn to save the disk at the server's
+    /// end.
     pub(super) turn: Arc<Turn>,
 }
 

@@ -32,8 +32,8 @@ pub(super) struct Serving {
 }
 
 impl Serving {
-    /// Creates the sockets, and starts the NBD server, which may then acknowledge writes. Returns
-    /// the other sockets for [`start_later`](Self::start_later).
+    /// Creates the sockets, and starts the NBD server, which then acknowledges writes. Returns the
+    /// other sockets for [`start_later`](Self::start_later).
     pub(super) fn start(
         (args, passed): (&ServeArgs, Passed),
         zram: Arc<Zram>,
@@ -96,7 +96,7 @@ impl Serving {
     }
 
     /// Writes the data of shared mappings from the kernel's cache to the disk. Fails if programs
-    /// that use the mount may still hold data that they have not written.
+    /// that use the mount possibly still hold data that they have not written.
     pub(super) fn check_unused(&self) -> Result<(), Error> {
         let Some(mounted) = &self.mounted else { return Ok(()) };
         mounted.sync(SYNCED_WITHIN);
@@ -113,7 +113,7 @@ impl Serving {
     }
 
     /// Disconnects all users of the disk, and cancels the running job. No write is acknowledged
-    /// afterwards. Returns the disk, the control server, and whether a write may have been
+    /// afterwards. Returns the disk, the control server, and whether a write was possibly
     /// acknowledged. The control server still answers `stat` and saves the disk for clients. A
     /// write is possible even if the server did not start completely.
     pub(super) fn stop(self, until: Instant) -> (Arc<Open>, Option<Control>, bool) {
@@ -123,7 +123,7 @@ impl Serving {
         let Served { disk, nbd, .. } = &*self.served;
         disk.cancel_job();
         let have_left = nbd.stop(left());
-        // Evaluated after the NBD server has stopped, because a client may connect before that.
+        // Evaluated after the NBD server has stopped, because a client can connect before that.
         let was_used = self.mounted.is_some() || nbd.was_used();
         let is_unmounted = self.mounted.is_none_or(|mounted| mounted.stop(left()));
         if !(have_left && is_unmounted) {

@@ -51,7 +51,7 @@ impl Signals {
         for signal in IGNORED.into_iter().chain(SIGRTMIN()..=SIGRTMAX()) {
             flag::register(signal, unread.clone()).map_err(no_handler)?;
         }
-        // The process may inherit ignored signals, for example from `nohup`.
+        // The process can inherit ignored signals, for example from `nohup`.
         let ignored = ignored_signals();
         let is_handled = |signal: &c_int| {
             let may_be_ignored = [SIGHUP, SIGQUIT].contains(signal);
@@ -119,7 +119,7 @@ impl Signals {
     }
 
     /// Returns whether the signal `came` cancels the save. The first signal never cancels the save,
-    /// because its sender may not know that the server is already ending.
+    /// because its sender possibly does not know that the server is already ending.
     fn gives_up(&self, came: c_int) -> bool {
         self.first.set(came).is_err() && EXPLICIT.contains(&came)
     }

@@ -1,6 +1,6 @@
-//! Determines whether the server or a client may save the disk at the server's end. While the
-//! server pauses between two attempts, the first client that requests a save may save. The server
-//! waits for the jobs that clients began earlier, because it needs the results.
+//! Determines whether it is the server's or a client's turn to save the disk at the server's end.
+//! While the server pauses between two attempts, the first client that requests a save gets the
+//! turn. The server waits for the jobs that clients began earlier, because it needs the results.
 
 use rustix::io::Errno;
 use serve::control::Refusal;
@@ -28,12 +28,13 @@ struct ClientJob<'t>(&'t Turn);
 
 #[derive(Debug, Default)]
 enum State {
-    /// The disk is served, and each client may save.
+    /// The disk is served, and each client is allowed to save.
     #[default]
     Served,
-    /// The server may save.
+    /// It is the server's turn.
     Own,
-    /// The server pauses between two attempts, and the first client that requests a save may save.
+    /// The server pauses between two attempts, and the first client that requests a save gets the
+    /// turn.
     Waits,
     /// A client saves the disk during a pause of the server. The number identifies the save.
     Asked(u64),
@@ -42,10 +43,10 @@ enum State {
 }
 
 impl Turn {
-    /// Calls `save` for a client, if the client may save to `path` now.
+    /// Calls `save` for a client, if the client is allowed to save to `path` now.
     ///
     /// # Errors
-    /// Fails if `save` fails, or if no client may save now.
+    /// Fails if `save` fails, or if no client is allowed to save now.
     pub(super) fn save(
         &self,
         path: &Path,

@@ -1,5 +1,5 @@
 //! Issues each system call of the table while the memory of the call is evicted. The results must
-//! be the same as without a host.
+//! be the same as in a native run, without `uzram run`.
 //!
 //! `testkit::calls` contains the cases. The two ignored tests below issue the calls. The tests run
 //! as separate programs: natively, with a host, and natively again. If both native runs have the

@@ -204,7 +204,7 @@ fn what_outlives_a_call_stays() {
 fn each_backend_finds_it() {
     for backend in ["signal", "signal-mappings", "signal-remap"] {
         // The arena is small, because mappings take memory. By default, the runtime permits the
-        // number of mappings that the address space may need.
+        // number of mappings that the address space can need.
         let settings = format!("limit=6000000,arena=268435456,backend={backend}");
         let stats = checks_itself(&Place::new(), &settings, 2);
         assert!(stats.sum("evicted") > 1000 && stats.sum("filled") > 1000, "{backend}");

@@ -57,7 +57,7 @@ const LONG: &Modules = &[
     ("test.test_tempfile", 85, 4096),
     ("test.test_ctypes", 85, 4096),
 ];
-/// Tests whose results with a host may differ from the native results (see
+/// Tests whose results with a host can differ from the native results (see
 /// `docs/design/runtime.md`).
 const SHOWN: &[&str] = &[
     // This test depends on the free descriptor numbers, and the runtime uses one descriptor.

@@ -107,7 +107,7 @@ static ssize_t reads_much(char *at, int waits) {
 	return read(empty[0], at, LARGE);
 }
 
-// Functions with indexes from NEVER_WAIT on may wait.
+// Functions with indexes from NEVER_WAIT on can wait.
 static Function *const functions[] = {
 	preads, preads64, pwrites, pwrites64, closes,
 	reads, writes, reads_parts, writes_parts, receives, receives_from, sends, sends_to, polls,
@@ -266,7 +266,7 @@ static void each(int has_gone) {
 	}
 }
 
-// A process may cancel its only thread. The process then exits successfully.
+// A process can cancel its only thread. The process then exits successfully.
 static void alone(void) {
 	for (int nth = 0; nth < FUNCTIONS; nth++) {
 		pid_t child = fork();

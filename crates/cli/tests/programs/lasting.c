@@ -1,5 +1,5 @@
-// Memory that the kernel may touch after a system call returns is not evicted: the pages of a pipe,
-// of an asynchronous transfer, and of a message that the network sends without a copy.
+// Memory that the kernel possibly touches after a system call returns is not evicted: the pages of
+// a pipe, of an asynchronous transfer, and of a message that the network sends without a copy.
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -26,7 +26,7 @@ static char *gone(int byte) {
 	return at;
 }
 
-// Returns whether the system has swap. With swap, the kernel itself may evict pages.
+// Returns whether the system has swap. With swap, the kernel itself can evict pages.
 static int has_swap(void) {
 	char lines[4096];
 	int file = open("/proc/swaps", O_RDONLY);
@@ -65,7 +65,7 @@ static void transferred(void) {
 	char name[] = "lastingXXXXXX", *from = gone(3), *into = gone(4);
 	int file = mkstemp(name);
 	CHECK(file >= 0 && unlink(name) == 0);
-	// The file system may not support direct I/O.
+	// Some file systems do not support direct I/O.
 	fcntl(file, F_SETFL, O_DIRECT);
 	CHECK(syscall(SYS_io_setup, 2, &context) == 0);
 	struct iocb write = {.aio_lio_opcode = IOCB_CMD_PWRITE, .aio_fildes = (unsigned)file};

@@ -285,7 +285,7 @@ static void map_over(struct state *state, struct region *region) {
 }
 
 // In a child, checks the contents of all regions. Pages that children do not inherit are not
-// checked, because other memory may lie at their addresses.
+// checked, because other memory can lie at their addresses.
 static void verify_child(struct state *state) {
 	for (struct region *region = state->regions; region < state->regions + REGIONS; region++) {
 		for (size_t page = 0; region->start && page < region->pages; page++) {

@@ -139,7 +139,7 @@ int main(int count, char **args) {
 		wait_for_events(poll, pipes);
 		receive(ends);
 	}
-	// Waits until the other thread has touched all cold memory once. That thread may get little
+	// Waits until the other thread has touched all cold memory once. That thread can get little
 	// processor time.
 	while (!has_gone_over)
 		usleep(1000);

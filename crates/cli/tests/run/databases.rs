@@ -1,6 +1,6 @@
 //! Tests that PostgreSQL gives the same answers as natively: with parallel workers, with compiled
-//! queries, and after a backend was killed. Also tests that PostgreSQL's processes stay within the
-//! limit. `make long` runs this test.
+//! queries, and after a backend was killed. This file also tests that PostgreSQL's processes stay
+//! within the limit. `make long` runs this test.
 
 use crate::suites::evicted;
 use crate::support::{Ended, HOST, UZRAM, end, until};
@@ -107,7 +107,7 @@ impl Server {
     fn new(programs: &Path, is_limited: bool) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let place = dir.path();
-        // The commands are copied, because the ordinary user may have no access to the build
+        // The commands are copied, because the ordinary user possibly has no access to the build
         // folder.
         let own = [UZRAM, HOST].map(|file| place.join(Path::new(file).file_name().unwrap()));
         let stats = place.join("stats");

@@ -52,8 +52,8 @@ fn libraries(suite: &Path, parts: &[&str]) -> String {
     paths.join(":")
 }
 
-/// Asserts that the limit was kept or a message reports the excess. Also asserts that much memory
-/// was evicted.
+/// Asserts that the limit was kept or a message reports the excess. The function also asserts that
+/// much memory was evicted.
 fn keeps(stats: &Path, messages: &str) {
     let text = fs::read_to_string(stats).unwrap();
     let held = |line| serde_json::from_str::<Value>(line).unwrap()["tree_held_max"].as_u64();

@@ -409,7 +409,7 @@ fn damaged_segments_are_refused() {
             let path = programs.file("damaged", &damaged, 0o755);
             let ended = end(run(WAYS[0]).arg(&path));
             let is_refused = ended.code == Some(126) && ended.err.contains("damaged");
-            // If the file of a program is too short, a signal may end the program, as it does
+            // If the file of a program is too short, a signal can end the program, as it does
             // natively.
             let natively = natively(&[&path]).code;
             assert!(is_refused || ended.code == natively, "{field} {nth} {value}: {ended:?}");

@@ -239,7 +239,7 @@ fn another_users_program_is_not_shown() {
         Running::new(run(&["--limit", "32M", "--"]).args(["sh", "-c", "echo $$; read end"]));
     let process = running.numbers()[0];
     assert_eq!(numbers(&json(process)), [process]);
-    // Copies the command so that every user may execute the copy.
+    // Copies the command, so that every user is allowed to execute the copy.
     let dir = tempfile::tempdir().unwrap();
     set_permissions(dir.path(), Permissions::from_mode(0o755)).unwrap();
     let command = dir.path().join("uzram");

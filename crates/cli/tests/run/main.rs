@@ -95,7 +95,7 @@ fn the_environment_stays_as_it_was() {
     }
 }
 
-/// The environment may specify a library that replaces functions of the C library, such as
+/// The environment can specify a library that replaces functions of the C library, such as
 /// fakeroot's library. That library is still loaded.
 #[test]
 fn libraries_that_the_environment_names_are_loaded() {

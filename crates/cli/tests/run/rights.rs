@@ -99,7 +99,7 @@ except ValueError:
     if !is_root() {
         return;
     }
-    // The loop drops one capability in each round. The process may lack this capability from the
+    // The loop drops one capability in each round. The process can lack this capability from the
     // start.
     for lost in ["sys_resource", "sys_time"] {
         let begun = |way: &[&str]| {

@@ -81,7 +81,7 @@ impl Tree {
         Told { ended, processes, held_max }
     }
 
-    /// Waits until `processes` processes have written their lines. Some processes may end after the
+    /// Waits until `processes` processes have written their lines. Some processes can end after the
     /// first process.
     fn until_told(&self, processes: usize) -> Vec<Value> {
         until("all have ended", || self.lines().len() == processes);
@@ -143,7 +143,7 @@ fn three_children_at_once_keep_one_limit() {
     let lines = tree.lines();
     assert_eq!(lines.len(), 4);
     // Several processes evict, but perhaps not all of them. A process evicts at a fault. A process
-    // that has written all of its memory may end before its next fault.
+    // that has written all of its memory can end before its next fault.
     let evicted = |line: &Value| line["evicted"].as_u64().unwrap();
     assert!(lines.iter().filter(|line| evicted(line) > 1000).count() >= 2, "{lines:?}");
 }

@@ -33,8 +33,8 @@ impl Drop for Unmounted {
     }
 }
 
-/// Returns a directory at which a server can mount its disk. Returns `None` if this user may not
-/// mount. Dropping the guard unmounts the directory.
+/// Returns a directory at which a server can mount its disk. Returns `None` if this user is not
+/// allowed to mount. Dropping the guard unmounts the directory.
 pub fn directory() -> Option<(tempfile::TempDir, PathBuf, Unmounted)> {
     if !rustix::process::geteuid().is_root() || !Path::new("/dev/fuse").exists() {
         eprintln!("left out, as it takes root and /dev/fuse");

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
-/// Checks metrics against the conventions of Prometheus. Also runs Prometheus's own tool if the
-/// tool is installed.
+/// Checks metrics against the conventions of Prometheus. If Prometheus's own tool is installed,
+/// runs it too.
 pub fn lint(metrics: &str) {
     check(metrics);
     let mut promtool = Command::new("promtool");

@@ -27,7 +27,7 @@ impl Client {
         Client::try_new(socket).unwrap()
     }
 
-    /// Connects a client. The server may refuse the client.
+    /// Connects a client. The server can refuse the client.
     pub fn try_new(socket: &Path) -> Result<Self> {
         let mut stream = UnixStream::connect(socket)?;
         stream.read_exact(&mut [0; 18])?;

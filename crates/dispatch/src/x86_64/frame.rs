@@ -12,7 +12,7 @@ use super::info::Info;
 pub(crate) const FP_SIZE_AT: usize = 464;
 const FP_MAGIC: u32 = 0x4650_5853;
 const FP_LEGACY_BYTES: usize = 512;
-/// The number of bytes below the stack pointer that a function may use.
+/// The number of bytes below the stack pointer that a function is allowed to use (the red zone).
 pub(crate) const RED_ZONE: usize = 128;
 /// Flags that are cleared when a handler begins: direction, single step and resume.
 const FLAGS_CLEARED: usize = 0x400 | 0x100 | 0x1_0000;

@@ -1,4 +1,4 @@
-//! The kernel's description of a signal.
+//! The kernel's `siginfo_t` of a signal.
 
 /// The codes of SIGSYS for a dispatched call, and for a call that a filter refused.
 const SYS_USER_DISPATCH: i32 = 2;
@@ -32,7 +32,7 @@ impl Info {
         rest: [0; 12],
     };
 
-    /// Returns the description of a signal that the kernel itself sends.
+    /// Returns the `siginfo_t` of a signal that the kernel itself sends.
     pub(crate) fn of_system(signal: i32) -> Self {
         Info { signal, code: libc::SI_KERNEL, ..Info::NONE }
     }

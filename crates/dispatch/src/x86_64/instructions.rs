@@ -8,7 +8,7 @@
 //! ```
 //! # Safety
 //! All functions follow the C calling convention, or never return. The stack belongs to this
-//! thread. A child's stack lies in the block that was created for the child.
+//! thread. A child's stack lies in the dispatch block that was created for the child.
 #![allow(unsafe_code)]
 
 use crate::policy::{BLOCK_BYTES, SIMPLE_BLOCKS_MAX};
@@ -63,7 +63,7 @@ pub(crate) struct Issue {
     pub(crate) number: usize,
     pub(crate) args: [usize; 6],
     pub(crate) result: isize,
-    /// The mask during the call, or null if no signal may arrive.
+    /// The mask during the call, or null if all signals are blocked.
     pub(crate) mask: *const u64,
     /// The mask of this thread before and after the call.
     pub(crate) block: *const u64,
@@ -113,7 +113,7 @@ pub(crate) unsafe fn set_fast(is_fast: bool) {
     unsafe { uzram_dispatch_is_fast = is_fast };
 }
 
-/// Returns the position of `instruction` in [`issue`], if signals may arrive there.
+/// Returns the position of `instruction` in [`issue`], if signals are unblocked there.
 pub(crate) fn stage(instruction: usize) -> Option<Stage> {
     let (start, issued) = (address!(uzram_dispatch_window), address!(uzram_dispatch_issued));
     if !(start..address!(uzram_dispatch_window_end)).contains(&instruction) {
@@ -150,7 +150,7 @@ pub fn raw_syscall_address() -> usize {
 /// Issues a call.
 ///
 /// # Safety
-/// `issue` lies in memory that only this thread uses. If the call has a mask, the thread may leave
+/// `issue` lies in memory that only this thread uses. If the call has a mask, the thread can leave
 /// this stack forever.
 pub(crate) unsafe fn issue(issue: *mut Issue) {
     // SAFETY: the caller guarantees that `issue` is valid, and that nothing on this stack must be
@@ -173,16 +173,19 @@ pub(crate) unsafe fn clone(
     unsafe { uzram_dispatch_clone(number, args.as_ptr(), frame, begins) }
 }
 
-/// Unmaps the block on whose stack this function runs, and ends the thread by the call `number`.
+/// Unmaps the dispatch block on whose stack this function runs, and ends the thread by the call
+/// `number`.
 ///
 /// # Safety
 /// No other code accesses the block any more, and no signal can arrive.
 pub(crate) unsafe fn leave(start: usize, bytes: usize, number: usize, code: usize) -> ! {
-    // SAFETY: the caller guarantees that no other code uses the block and no signal arrives.
+    // SAFETY: the caller guarantees that no other code uses the dispatch block and no signal
+    // arrives.
     unsafe { uzram_dispatch_leave(start, bytes, number, code) }
 }
 
-/// Copies bytes. Returns whether all bytes were copied. The source or the target may be unmapped.
+/// Copies bytes. Returns whether all bytes were copied. The source or the target is possibly
+/// unmapped.
 ///
 /// # Safety
 /// The target is unused memory, or memory that the program lets the kernel write. The handlers of

@@ -2,13 +2,13 @@
 //! PKRU with the floating-point registers.
 //!
 //! di-10: a handler begins with rights that the kernel chooses. While this crate's code runs, the
-//! thread has the program's rights. So the kernel and this crate may access all memory that the
-//! program may access. Key 0, the key of this crate's memory, is always allowed. If a call has
+//! thread has the program's rights. So the kernel and this crate can access all memory that the
+//! program can access. Key 0, the key of this crate's memory, is always allowed. If a call has
 //! changed the rights, the new rights are stored in the frame.
 //!
 //! # Safety
 //! The instructions are valid if the kernel lets programs use keys. The fpstate of a frame lies on
-//! this thread's block, and contains its own length.
+//! this thread's dispatch block, and contains its own length.
 #![allow(unsafe_code)]
 
 use super::frame::{Context, FP_SIZE_AT, fp_bytes};
@@ -27,7 +27,7 @@ static RIGHTS_AT: AtomicUsize = AtomicUsize::new(0);
 
 fn rights() -> u32 {
     let rights;
-    // SAFETY: a key was allocated, so the instruction is valid; it only reads a register.
+    // SAFETY: a key was allocated, so the instruction is valid. It only reads a register.
     unsafe {
         asm!("rdpkru", in("ecx") 0, out("eax") rights, out("edx") _, options(nomem, nostack))
     };

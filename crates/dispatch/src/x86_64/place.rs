@@ -16,7 +16,7 @@ pub(crate) const FIRST: usize = 32;
 pub(crate) const LAST: usize = 24;
 pub(crate) const RESULT: usize = 16;
 
-/// The number of bytes in a block's word.
+/// The size in bytes of a managed block's word.
 pub(crate) const WORD_BYTES: usize = size_of::<u32>();
 
 // SAFETY: simple.s and outside.s define these symbols.
@@ -59,18 +59,18 @@ pub(crate) fn entry() -> usize {
     at!(uzram_dispatch_simple)
 }
 
-/// The blocks that are pinned by a thread that was interrupted in `simple`.
+/// The managed blocks that a thread had pinned in `simple` when it was interrupted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pinned {
     Nothing,
-    /// All blocks of the buffer: the slots `FIRST` and `LAST` hold the addresses of the first and
-    /// the last block's word.
+    /// All managed blocks of the buffer. The slots `FIRST` and `LAST` hold the addresses of the
+    /// first and the last block's word.
     All,
-    /// Blocks with consecutive words. The first word is at the address in the slot `FIRST`. The
-    /// words end at r11 plus this number of bytes.
+    /// Managed blocks with consecutive words. The first word is at the address in the slot `FIRST`.
+    /// The words end at r11 plus this number of bytes.
     Before(usize),
-    /// Blocks with consecutive words. The first word is at rcx plus this number of bytes. The last
-    /// word is at the address in the slot `LAST`.
+    /// Managed blocks with consecutive words. The first word is at rcx plus this number of bytes.
+    /// The last word is at the address in the slot `LAST`.
     From(usize),
 }
 

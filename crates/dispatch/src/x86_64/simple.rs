@@ -9,7 +9,7 @@
 //! the call. Simple calls of other kinds are dispatched if they fail with EFAULT.
 //!
 //! # Safety
-//! The words of blocks outlive all threads.
+//! The words of managed blocks outlive all threads.
 #![allow(unsafe_code)]
 
 use calls::SimpleClass;
@@ -19,25 +19,27 @@ use std::sync::atomic::Ordering::{Relaxed, Release};
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize};
 
 const CLASSES_MAX: usize = 512;
-/// The state of a resident block, in the low 4 bits of its word. Simple calls may access the block.
+/// The state of a resident managed block, in the low 4 bits of its word. Simple calls are allowed
+/// to access the block.
 pub const RESIDENT: u32 = 1;
-/// The state of a block that is not managed. Simple calls may access a block in this state.
+/// The state of a plain block (the kernel alone manages it). Simple calls are allowed to access a
+/// block in this state.
 pub const PLAIN: u32 = 7;
-/// One pin in a block's word. The upper 16 bits contain the number of pins.
+/// One pin in a managed block's word. The upper 16 bits contain the number of pins.
 pub const PIN: u32 = 1 << 16;
 
 /// The state of the process that `simple` reads.
 #[derive(Debug)]
 pub struct Simple {
-    /// A word that is 0 while simple calls may be issued.
+    /// A word that is 0 while this crate is allowed to issue simple calls.
     pub gate: &'static AtomicU64,
     /// The number of threads of the process.
     pub threads: &'static AtomicUsize,
     /// The managed addresses. The start is a multiple of the block size.
     pub memory: Range<usize>,
-    /// The words of all blocks.
+    /// The words of all managed blocks.
     pub words: &'static [AtomicU32],
-    /// The block size in bytes, a power of two.
+    /// The size of a managed block in bytes, a power of two.
     pub block: usize,
     /// The file descriptor that the hook keeps open.
     pub descriptor: Option<i32>,

@@ -9,7 +9,8 @@ pub(crate) const SYSCALL: [u8; CALL_BYTES] = [0x0f, 0x05];
 pub(crate) const JUMP: u8 = 0xe9;
 pub(crate) const JUMP_BYTES: usize = 5;
 pub(crate) const STUB_BYTES: usize = 24;
-/// The lowest address that a program may map by default, and the end of a program's address space.
+/// The lowest address that a program is allowed to map by default, and the end of a program's
+/// address space.
 const LOWEST: usize = 1 << 16;
 const HIGHEST: usize = 1 << 47;
 

@@ -82,7 +82,7 @@ static long call(long number, long a, long b, long c, long d) {
     for (int i = 0; i < 4; i++) set.general[given[i]] = values[i];
     set.general[R8] = set.general[R9] = 0;
     struct registers before = set;
-    // Each flag that a computation may change is set in one of these values and clear in another.
+    // Each flag that a computation can change is set in one of these values and clear in another.
     static __thread unsigned nth;
     static const long flags[] = {0x202, 0xad7, 0x246, 0xa02};
     before.flags = set.flags = flags[nth++ % 4];

@@ -7,7 +7,7 @@ use std::sync::{Arc, Weak};
 #[derive(Debug)]
 pub struct Coders {
     pub by_form: ByForm,
-    /// The first coder, if it still exists. After it was replaced, threads may still unpack values
+    /// The first coder, if it still exists. After it was replaced, threads can still unpack values
     /// that it packed.
     first: Weak<Coder>,
 }
@@ -27,7 +27,7 @@ impl Coders {
         current
     }
 
-    /// Returns all coders whose streams may be in use.
+    /// Returns all coders whose streams are possibly in use.
     pub fn live(&self) -> Vec<Arc<Coder>> {
         self.first.upgrade().into_iter().chain(self.by_form[1].clone()).collect()
     }

@@ -29,7 +29,7 @@ pub struct Core<K> {
 }
 
 impl<K> Core<K> {
-    /// Returns an empty core, which may use at most `limit` bytes of memory.
+    /// Returns an empty core, which can use at most `limit` bytes of memory.
     pub fn new(pieces: Pieces, coder: Arc<Coder>, limit: usize, due: Option<Due>) -> Self {
         let (values, stats) = (Values::new(pieces, coder), Stats { limit, ..Stats::default() });
         Core { values, limit, due, stats, wants_evicted: false, repacks: false }
@@ -60,7 +60,7 @@ impl<K> Core<K> {
     /// Sets the limit of the pool's pages: the cache's limit minus all other memory, the margin and
     /// `bytes`.
     pub fn limit_pages(&self, bytes: usize) {
-        // Saturates, because the pool may free pages between the calls of `held` and `page_bytes`.
+        // Saturates, because the pool can free pages between the calls of `held` and `page_bytes`.
         let beside = self.held().saturating_sub(self.values.pieces.page_bytes());
         self.values.pieces.limit_pages(self.limit.saturating_sub(beside + self.margin() + bytes));
     }
@@ -124,8 +124,8 @@ impl<K> Core<K> {
     }
 
     /// Releases some of the memory that removed values leave behind: slots, entries of the table,
-    /// entries of the pool. Until its release, this memory counts towards the limit. Slots may get
-    /// other numbers.
+    /// entries of the pool. Until its release, this memory counts towards the limit. Slots possibly
+    /// get other numbers.
     pub fn tend(&mut self, out: &mut Departed<K>) {
         self.values.drop_unused();
         if self.values.len() == 0 {

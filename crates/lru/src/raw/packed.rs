@@ -20,7 +20,7 @@ pub struct Piece {
 pub struct Packed {
     /// The length of the value in bytes.
     pub len: usize,
-    /// The pieces of the value; an empty value has no pieces.
+    /// The pieces of the value. An empty value has no pieces.
     pub pieces: Vec<Piece>,
     /// The bytes of the pieces, one after another.
     pub bytes: Vec<u8>,

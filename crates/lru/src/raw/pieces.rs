@@ -143,8 +143,8 @@ impl Pieces {
         self.pool.pages().set_limit(Some(bytes / page::page_size()));
     }
 
-    /// Counts a store that was refused because of the limit. Returns true if the pool may then be
-    /// compacted.
+    /// Counts a store that was refused because of the limit. Returns true, once in `REFUSALS`
+    /// calls, if the caller should compact the pool.
     pub fn count_refusal(&mut self) -> bool {
         self.refusals = self.refusals.wrapping_add(1);
         self.refusals.is_multiple_of(REFUSALS)

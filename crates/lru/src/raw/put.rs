@@ -198,7 +198,7 @@ impl<K> Storing<'_, K> {
     }
 
     /// Evicts values until `count` slots and a new entry in the table fit within the limit. The
-    /// entry may make the table grow.
+    /// entry can make the table grow.
     fn make_room_for_slots(&mut self, count: usize) -> Result<(), Error> {
         loop {
             let needed = self.core.values.bytes_to_add(count, self.old.is_some());

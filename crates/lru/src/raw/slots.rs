@@ -127,7 +127,7 @@ impl<K> Slots<K> {
         of_value
     }
 
-    /// Releases the memory of all slots, none of which may be in use.
+    /// Releases the memory of all slots. No slot is in use.
     pub fn renew(&mut self) {
         debug_assert_eq!(self.used, 0);
         *self = Slots { taken: self.taken, ..Slots::new() };

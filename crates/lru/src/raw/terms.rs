@@ -22,7 +22,7 @@ pub type Compare<'a, K> = &'a dyn Fn(&K) -> Comparison<K>;
 /// The results of comparisons that the caller made without the lock, and the mode of a `put`.
 #[derive(Debug)]
 pub struct Verdicts {
-    /// Whether `put` may replace an existing value of the key.
+    /// Whether `put` is allowed to replace an existing value of the key.
     pub replaces: bool,
     /// The value whose key equals the key that is looked up, if found.
     pub same: Option<Id>,
@@ -79,7 +79,7 @@ pub enum Put<K> {
     /// The value is stored. If a step towards a dictionary is due, the caller passes it to
     /// [`learn`](super::RawLruCache::learn).
     Done(Option<Due>),
-    /// The key already has a value, and `put` may not replace this value.
+    /// The key already has a value, and `put` is not allowed to replace this value.
     There,
     /// The caller must compare the key with these keys.
     Ask(Vec<(Id, K)>),
@@ -106,7 +106,7 @@ impl<K> Default for Departed<K> {
 pub struct Stats {
     /// The number of values.
     pub entries: usize,
-    /// The maximum number of bytes of memory that the cache may use.
+    /// The limit of the cache's memory in bytes.
     pub limit: usize,
     /// The total number of bytes of memory used.
     pub held: usize,

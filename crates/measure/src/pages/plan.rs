@@ -1,6 +1,6 @@
 //! The plan of a device's contents: files in order, each beginning on a new page.
 //!
-//! A plan may contain millions of files, so a file takes only 32 bytes and the bytes of its name. A
+//! A plan can contain millions of files, so a file takes only 32 bytes and the bytes of its name. A
 //! path is composed of the names of its directories when the path is needed.
 //!
 //! ```text
@@ -71,7 +71,7 @@ const _: () = assert!(size_of::<PlannedFile>() == 32);
 pub struct FilePages {
     /// The file.
     pub file: FileIndex,
-    /// The pages of the part, relative to the start of the range. The file may fill the last page
+    /// The pages of the part, relative to the start of the range. The file can fill the last page
     /// only partly.
     pub pages: Range<usize>,
     /// The offset in the file at which the part begins.

@@ -87,7 +87,7 @@ struct TreeWalk<'a> {
     plan: FilePlan,
     /// The path from the command line that is being walked.
     root: &'a Path,
-    /// The number of pages that may still be planned before the limit of the input.
+    /// The number of further pages that can be planned before the limit of the input is reached.
     pages_left: u64,
     wanted: Wanted,
     skipped: &'a SkippedFiles,

@@ -67,7 +67,7 @@ impl<T> Mutex<T> {
     pub fn unlock_after_fork(&self) {
         if self.is_locked_for_fork.swap(false, Relaxed) {
             // SAFETY: `is_locked_for_fork` was set, so `lock_for_fork` locked the mutex and forgot
-            // the guard: the mutex is locked and no guard of it exists.
+            // the guard. So the mutex is locked and no guard of it exists.
             unsafe { self.mutex.force_unlock() }
         }
     }

@@ -5,7 +5,7 @@
 - ``Cache``: a mapping that compresses its values, and evicts the least recently used at a limit.
 - ``Region``: memory that Python code uses as a buffer, and whose cold parts are compressed.
 
-Any thread may make any call at any time. During calls that compress much, other threads run. Other
+Any thread can make any call at any time. During calls that compress much, other threads run. Other
 threads must not change the bytes that a call reads, and must not use the memory that a call writes.
 The same holds for ``os.write`` and for ``readinto`` of files. Calls of a closed object raise
 ``ValueError``. All other errors of uzram are ``Error``, which is an ``OSError``. Sizes, lengths and

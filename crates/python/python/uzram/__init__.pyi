@@ -65,7 +65,7 @@ class Cache(MutableMapping[_K, _V]):
         pickle: Literal[True],
         on_evict: Optional[Callable[[_K, _V], object]] = None,
     ) -> Cache[_K, _V]: ...
-    # Values that are not pickled may be any bytes-like objects, and are returned as bytes.
+    # Values that are not pickled can be any bytes-like objects, and are returned as bytes.
     @overload
     def __new__(
         cls,

@@ -12,7 +12,7 @@ class CacheStats:
     """The contents and the counters of a cache.
 
     entries: the number of values.
-    limit: the maximum number of bytes of memory that the cache may use.
+    limit: the maximum number of bytes of memory that the cache can use.
     held: bytes of all memory that the cache uses.
     stored: bytes of the values, before compression.
     compressed: bytes of the values, after compression.

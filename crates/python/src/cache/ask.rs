@@ -27,7 +27,7 @@ impl<'a, 'py> Asked<'a, 'py> {
         Ok(Asked { key, hash: (spread >> 32) as u32, is_plain: is_plain(key) })
     }
 
-    /// Compares the key with a stored key. If that may run Python code, returns
+    /// Compares the key with a stored key. If that possibly runs Python code, returns
     /// [`Comparison::Unknown`].
     pub(super) fn compare(&self, kept: &Key) -> Comparison<Key> {
         match same::is_same(kept, self.key) {
@@ -69,7 +69,7 @@ pub(super) fn key_bytes(key: &Bound<'_, PyAny>) -> u32 {
     u32::try_from(bytes).unwrap_or(u32::MAX)
 }
 
-/// An argument that may be omitted. Python's None is a valid value of the argument.
+/// An optional argument. Python's None is a valid value of the argument.
 pub(super) struct Given<'py>(pub(super) Option<Bound<'py, PyAny>>);
 
 impl<'py> FromPyObject<'_, 'py> for Given<'py> {

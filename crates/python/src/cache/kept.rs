@@ -1,9 +1,9 @@
 //! Python's keys and values on top of [`RawLruCache`].
 //!
-//! Python code may run when a key is compared, hashed or dropped. The Python code may call the
-//! cache again, and lets other threads run. So no key is compared, hashed or dropped under the
-//! cache's lock. A thread that holds the lock never waits for the interpreter. A thread may be
-//! attached or detached while it holds the lock or waits for the lock.
+//! Python code possibly runs when a key is compared, hashed or dropped. The Python code possibly
+//! calls the cache again, and lets other threads run. So no key is compared, hashed or dropped
+//! under the cache's lock. A thread that holds the lock never waits for the interpreter. A thread
+//! that holds the lock or waits for the lock can be attached to the interpreter, or detached.
 
 use super::ask::{Asked, judge, key_bytes};
 use super::same::Key;
@@ -24,12 +24,12 @@ pub(super) struct Kept {
     pub(super) raw: Arc<RawLruCache<Key>>,
     pub(super) pickles: bool,
     pub(super) on_evict: Mutex<Option<Py<PyAny>>>,
-    /// Whether a key may be part of a reference cycle. Keys of the types `str`, `bytes`, `int` and
-    /// `float` are never part of a cycle.
+    /// Whether a key is possibly part of a reference cycle. Keys of the types `str`, `bytes`, `int`
+    /// and `float` are never part of a cycle.
     pub(super) has_containers: AtomicBool,
 }
 
-/// Returns a copy of `bytes`. Data that another thread may change must not be compressed directly.
+/// Returns a copy of `bytes`. Data that another thread can change must not be compressed directly.
 fn copied(bytes: &[u8]) -> Answer<Vec<u8>> {
     let mut copy = Vec::new();
     let reserved = copy.try_reserve_exact(bytes.len());
@@ -138,7 +138,8 @@ impl Kept {
         } else {
             value.clone()
         };
-        // The contents of a `bytes` object never change. Data that may change are copied first.
+        // The contents of a `bytes` object never change. Data that other threads can change are
+        // copied first.
         match value.cast_exact::<PyBytes>() {
             Ok(bytes) => self.put_bytes(&asked, bytes.as_bytes(), replaces),
             Err(_) => self.put_bytes(&asked, &with_bytes(&value, copied)??, replaces),

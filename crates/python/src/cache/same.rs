@@ -1,6 +1,6 @@
 //! Comparisons of keys that raise no exception. An exception is an object that the garbage
-//! collector counts, so its creation may run finalizers. This thread holds the cache's lock, and a
-//! finalizer may use the cache.
+//! collector counts, so its creation can run finalizers. This thread holds the cache's lock, and a
+//! finalizer can use the cache.
 //!
 //! # Safety
 //! Python's functions are passed live objects of exactly the types that they require.
@@ -31,7 +31,7 @@ pub(super) fn is_same(kept: &Key, key: &Bound<'_, PyAny>) -> Option<bool> {
         return None;
     }
     if !kept.get_type().is(key.get_type()) {
-        // A text equals no value of another type. An int may equal a float.
+        // A text equals no value of another type. An int can equal a float.
         return (is_text(kept) || is_text(key)).then_some(false);
     }
     if key.is_exact_instance_of::<PyString>() {

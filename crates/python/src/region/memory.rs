@@ -20,7 +20,7 @@ impl Memory {
         Memory(Mutex::new(Open { region: Some(Arc::new(region)), users: 0 }))
     }
 
-    /// Returns the region, which another thread may close at any time.
+    /// Returns the region, which another thread can close at any time.
     ///
     /// # Errors
     /// `ValueError` if the region is closed.

@@ -32,7 +32,7 @@ enum Means {
 
 fn meaning(advice: i32) -> Means {
     match advice {
-        // After MADV_FREE, the kernel may free the memory at any time. The runtime frees the memory
+        // After MADV_FREE, the kernel can free the memory at any time. The runtime frees the memory
         // at once.
         MADV_DONTNEED | MADV_FREE | MADV_DONTNEED_LOCKED => Means::Drop,
         MADV_COLD | MADV_PAGEOUT => Means::Is(Advice::Cold),

@@ -137,7 +137,7 @@ pub(super) fn unmap(space: &mut Space, arena: &Arena, range: Range<usize>) -> Re
     if range.is_empty() {
         return Err(EINVAL);
     }
-    // Only mapped parts are changed; free addresses remain free.
+    // Only mapped parts are changed. Free addresses remain free.
     for (part, kind) in space.pieces.parts(range) {
         if kind.is_some() {
             space.put(arena, part, None)?;

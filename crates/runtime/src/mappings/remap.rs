@@ -63,7 +63,7 @@ fn is_wrong(flags: i32, is_resized: bool) -> bool {
         || has(libc::MREMAP_DONTUNMAP) && (!may_move || is_resized)
 }
 
-/// Moves or grows data or a reservation. Parts of the memory may lie outside of the arena.
+/// Moves or grows data or a reservation. Parts of the memory can lie outside of the arena.
 fn move_or_grow(
     space: &mut Space,
     arena: &Arena,
@@ -103,7 +103,7 @@ fn move_or_grow(
         },
     };
     if is_left_out {
-        // Parts of the new addresses may lie outside of the arena.
+        // Parts of the new addresses can lie outside of the arena.
         make(space, arena, SYS_madvise, [to, bytes, MADV_DONTFORK as usize, 0, 0, 0])?;
     }
     let moved = bytes.min(old.len());
@@ -130,7 +130,7 @@ fn move_or_grow(
     Ok(to)
 }
 
-/// Unmaps a range, which may be empty.
+/// Unmaps a range, which is possibly empty.
 fn unmap(space: &mut Space, arena: &Arena, range: Range<usize>) -> Result<(), Failed> {
     match range.is_empty() {
         true => Ok(()),

@@ -58,7 +58,7 @@ fn populate(arena: &Arena, range: &Range<usize>, window: Range<usize>) {
     }
 }
 
-/// The addresses of a mapping, and the addresses of its window, which may be empty.
+/// The addresses of a mapping, and the addresses of its window, which are possibly empty.
 type Placed = (Range<usize>, Range<usize>);
 
 /// A new mapping that gets a window.
@@ -182,7 +182,7 @@ pub(super) fn answer_parts(
         }
         let done = make(space, arena, number, args);
         match done {
-            // A kernel that does not support MAP_FIXED_NOREPLACE may map at another address.
+            // A kernel that does not support MAP_FIXED_NOREPLACE can map at another address.
             Ok(start) if is_map && start != part[0] => {
                 let _left = make(space, arena, libc::SYS_munmap, [start, args[1], 0, 0, 0, 0]);
                 result = Err(EEXIST);

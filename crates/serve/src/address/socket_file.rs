@@ -161,7 +161,7 @@ fn probe(path: &Path) -> rustix::io::Result<Probed> {
     };
     let socket = socket()?;
     // A server with a full backlog counts as running. `connect` must not wait until the backlog has
-    // room.
+    // space.
     rustix::io::ioctl_fionbio(&socket, true)?;
     match net::connect(&socket, &SocketAddrUnix::new(path)?) {
         Ok(()) | Err(Errno::AGAIN) => Ok(Probed::Live),

@@ -56,7 +56,7 @@ pub enum AskError {
     Silent {
         /// The path of the socket.
         path: String,
-        /// The ID of the process that listens at the socket, if known. A service manager may listen
+        /// The ID of the process that listens at the socket, if known. A service manager can listen
         /// in place of the server.
         process: Option<i32>,
         /// Whether a signal or a debugger has stopped the listening process.
@@ -74,7 +74,7 @@ pub enum AskError {
 ///
 /// The server has to receive the request within [`ANSWERS_WITHIN`]. After each further
 /// [`ANSWERS_WITHIN`] without an answer, the server has to answer `stat`. A server that answers
-/// `stat` may take any time to answer the request.
+/// `stat` can take any time to answer the request.
 ///
 /// # Errors
 /// [`AskError`]
@@ -151,7 +151,7 @@ impl Server {
     /// Returns whether the server answers `stat` on another connection.
     fn is_alive(&self) -> bool {
         let asked = ask(&Request::Stat, &self.path, &mut io::sink());
-        // After any other error, the server is not stuck: either the server runs, or it has ended.
+        // After any other error, the server is not stuck. Either the server runs, or it has ended.
         !matches!(asked, Err(AskError::Silent { .. }))
     }
 
@@ -171,7 +171,7 @@ impl Server {
 /// The answer of a server to a request.
 struct Answer<'s> {
     server: &'s Server,
-    /// Whether the answer may take longer than [`ANSWERS_WITHIN`].
+    /// Whether the answer possibly takes longer than [`ANSWERS_WITHIN`].
     may_wait: bool,
 }
 

@@ -92,7 +92,7 @@ fn receive(socket: &Socket) -> io::Result<Result<String, Refusal>> {
     Ok(text)
 }
 
-/// Parses a request, and returns the request if the server may carry it out at this time.
+/// Parses a request, and returns the request if the server is allowed to carry it out at this time.
 fn admit(text: &str, is_ending: bool) -> Result<Request, Refusal> {
     if text.len() > CONTROL_SHORT && !room::is_left(8 * text.len()) {
         return Err(Refusal::new(Errno::NOMEM, SHORT_OF_MEMORY));

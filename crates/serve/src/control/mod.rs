@@ -16,7 +16,7 @@
 //! ```
 //!
 //! Each request has its own thread, so other requests are answered while a job runs. The server
-//! starts all threads at its own start, because the system may refuse threads later. A job
+//! starts all threads at its own start, because the system can refuse threads later. A job
 //! continues when its client disconnects, and the server then logs the job's result. A server that
 //! is ending answers `stat`. A server that is ending saves the disk for clients until the server
 //! itself has saved the disk.

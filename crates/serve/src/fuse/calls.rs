@@ -25,7 +25,7 @@ const SEEK_HOLE: i32 = 4;
 
 impl Filesystem for Files {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
-        // The kernel may use a lower maximum.
+        // The kernel can use a lower maximum.
         let _ = config.set_max_write(FUSE_REQUEST_MAX);
         let _ = config.add_capabilities(InitFlags::FUSE_ASYNC_DIO);
         if self.mapping == Mapping::Shared {
@@ -35,7 +35,7 @@ impl Filesystem for Files {
         Ok(())
     }
 
-    // The set of files is fixed: no file can be created, removed or renamed.
+    // The set of files is fixed. No file can be created, removed or renamed.
     fn mknod(&self, _: &Request, _: INodeNo, _: &OsStr, _: u32, _: u32, _: u32, reply: ReplyEntry) {
         reply.error(Errno::EPERM);
     }
@@ -205,8 +205,8 @@ impl Filesystem for Files {
             Some(Node::Disk) => answer(reply, self.write_disk(offset, data)),
             Some(node) => match AttributeWrite::new(node, offset, data) {
                 Err(error) => reply.error(error),
-                // The write may start a job, so another thread executes the write. If no thread can
-                // be started, `reply` is dropped, which sends an error.
+                // The write possibly starts a job, so another thread executes the write. If no
+                // thread can be started, `reply` is dropped, which sends an error.
                 Ok(stored) => {
                     let (steered, len) = (self.steered.clone(), data.len() as u32);
                     let stores = move || answer(reply, stored.store(&*steered).map(|()| len));

@@ -30,8 +30,8 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 use zram::room;
 
-/// Whether programs may map the disk with MAP_SHARED, so that writes to memory are writes to the
-/// disk.
+/// Whether programs are allowed to map the disk with MAP_SHARED, so that writes to memory are
+/// writes to the disk.
 ///
 /// The kernel caches the pages of a shared mapping. The cached pages are coherent with reads and
 /// writes of the file. The cached pages are not coherent with writes by NBD clients, so NBD clients
@@ -70,7 +70,7 @@ impl Mounted {
     ///
     /// # Errors
     /// Fails if the directory or `/dev/fuse` does not exist, or if the address space is too small.
-    /// Also fails if this user has neither the privilege to mount nor `fusermount3`.
+    /// Fails too if this user has neither the privilege to mount nor `fusermount3`.
     pub fn start(
         dir: &Path,
         steered: Arc<dyn Steered>,
@@ -92,7 +92,7 @@ impl Mounted {
         let files = Files::new(steered, disk, (mode, mapping), has_ended.clone());
         let mut config = Config::default();
         config.n_threads = Some(threads);
-        // Each thread has its own descriptor, if this user may open `/dev/fuse`.
+        // Each thread has its own descriptor, if this user is allowed to open `/dev/fuse`.
         config.clone_fd = File::options().read(true).write(true).open("/dev/fuse").is_ok();
         let (mount, connection) = Mount::new(dir, &log)?;
         let session = Session::from_fd(files, connection, SessionACL::Owner, config)?.spawn()?;

@@ -27,8 +27,8 @@ enum State {
     /// The server sends the answer. The value holds the answer, and the number of bytes that were
     /// sent.
     Answering(String, usize),
-    /// The server drops bytes after the answer. The value holds the number of bytes that may still
-    /// be dropped.
+    /// The server drops bytes after the answer. The value holds the number of further bytes that
+    /// are dropped at most.
     Draining(usize),
 }
 
@@ -141,7 +141,7 @@ fn send(socket: &Socket, answer: &[u8], sent: &mut usize) -> io::Result<()> {
     socket.end_sending()
 }
 
-/// Drops a limited number of bytes after a client's request. Returns whether more bytes may arrive.
+/// Drops a limited number of bytes after a client's request. Returns whether more bytes can arrive.
 fn drain(socket: &Socket, left: &mut usize) -> bool {
     match socket.receive(&mut [0; DRAINED_STEP]) {
         Ok(received) => {

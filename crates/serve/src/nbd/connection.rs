@@ -76,7 +76,7 @@ pub(crate) fn serve(service: &Service, stream: &impl Stream, admit: impl FnMut()
     let terms = match negotiate(&service.exports, stream, &mut input, admit) {
         Ok(terms) => terms,
         // A connection that breaks in the handshake is not logged, because a check of the server
-        // may cause this.
+        // can cause this.
         Err(End::Broken(_)) => return End::Left,
         Err(end) => return end,
     };
@@ -95,7 +95,8 @@ pub(crate) fn serve(service: &Service, stream: &impl Stream, admit: impl FnMut()
 }
 
 /// Performs the handshake, until the client has chosen an export and `admit` has returned true. The
-/// client's first requests may remain in `input`. No request of a refused client is carried out.
+/// client's first requests possibly remain in `input`. No request of a refused client is carried
+/// out.
 fn negotiate(
     exports: &Exports,
     stream: &impl Stream,
@@ -141,8 +142,8 @@ impl<S: Stream> Connection<'_, S> {
         extra: Option<ExtraWorker<'_>>,
     ) {
         let _guard = EndOnPanic(self);
-        // The buffer is dropped before `extra`, because only the holder of `extra` may have a
-        // buffer.
+        // The buffer is dropped before `extra`, because only the holder of `extra` is allowed to
+        // have a buffer.
         let serve_all = |mut room| self.serve_all(scope, &mut room, extra.as_ref());
         if let Err(end) = room.map_err(End::from).and_then(serve_all) {
             let has_left = matches!(end, End::Left);

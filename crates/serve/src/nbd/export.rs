@@ -5,12 +5,12 @@ use super::wire::*;
 use crate::disk::Disk;
 use std::sync::Arc;
 
-/// Whether clients may write to a disk.
+/// Whether clients are allowed to write to a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// Clients may read and write.
+    /// Clients are allowed to read and write.
     ReadWrite,
-    /// Clients may only read.
+    /// Clients are only allowed to read.
     ReadOnly,
 }
 
@@ -23,7 +23,7 @@ pub struct Export {
     pub description: String,
     /// The disk.
     pub disk: Arc<dyn Disk>,
-    /// Whether clients may write to the disk.
+    /// Whether clients are allowed to write to the disk.
     pub mode: Mode,
 }
 

@@ -18,8 +18,8 @@ use crate::policy::ANSWERED_MAX;
 pub(crate) struct Terms {
     pub(crate) export: Export,
     pub(crate) replies: ReplyStyle,
-    /// Whether the client has chosen the context `base:allocation`, so that the client may send
-    /// BLOCK_STATUS.
+    /// Whether the client has chosen the context `base:allocation`, so that the client is allowed
+    /// to send BLOCK_STATUS.
     pub(crate) allocation: bool,
 }
 

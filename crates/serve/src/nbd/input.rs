@@ -80,8 +80,8 @@ impl Input {
     }
 
     /// Waits for the next request's header, and returns the header. The time limit starts with the
-    /// header's first byte. Between requests, a client may be silent for any time. `on_wait` is
-    /// called before each wait, which lasts at most a second.
+    /// header's first byte. Between requests, a client is allowed to be silent for any time.
+    /// `on_wait` is called before each wait, which lasts at most a second.
     pub(crate) fn wait_for_header(
         &mut self,
         stream: &impl Stream,

@@ -1,4 +1,4 @@
-//! Metadata contexts. The server supports only `base:allocation`. Clients may list this context,
+//! Metadata contexts. The server supports only `base:allocation`. Clients can list this context,
 //! and choose it for an export.
 
 use super::export::{Exports, ReplyStyle};

@@ -69,8 +69,8 @@ impl Kind {
         }
     }
 
-    /// Returns the flags that a request with the command may set. The protocol allows FUA with all
-    /// commands.
+    /// Returns the flags that a request with the command is allowed to set. The protocol allows FUA
+    /// with all commands.
     fn flags_possible(self, terms: &Terms) -> u16 {
         let own = match self {
             Kind::Read if terms.replies == ReplyStyle::Structured => CMD_FLAG_DF,

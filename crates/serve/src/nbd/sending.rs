@@ -20,8 +20,8 @@ pub(super) struct Sending<'c, S> {
 /// The state of the sending side.
 #[derive(Default)]
 struct Output {
-    /// Whether a reply was sent in part. Only the remaining bytes of that reply may follow. If the
-    /// remaining bytes can't be sent, nothing more is sent.
+    /// Whether a reply was sent in part. The sender is allowed to send only the remaining bytes of
+    /// that reply. If the remaining bytes can't be sent, nothing more is sent.
     is_in_reply: bool,
 }
 
@@ -39,7 +39,7 @@ impl<'c, S: Stream> Sending<'c, S> {
     }
 
     /// Locks the sending side. Returns `None` if a failed call has sent a reply only in part,
-    /// because then nothing more may be sent.
+    /// because then the server must send nothing more.
     fn output(&self) -> Option<MutexGuard<'_, Output>> {
         Some(self.output.lock()).filter(|output| !output.is_in_reply)
     }
@@ -55,8 +55,8 @@ impl<'c, S: Stream> Sending<'c, S> {
     }
 
     /// Carries out a long read part by part. The output stays locked from the first part of a
-    /// simple reply to the last part. Between the chunks of a structured reply, other replies may
-    /// be sent.
+    /// simple reply to the last part. Between the chunks of a structured reply, the server is
+    /// allowed to send other replies.
     pub(super) fn read_in_parts(
         &self,
         executor: Executor<'_>,

@@ -119,7 +119,7 @@ impl Server {
                     return log.line(FULL);
                 }
                 let socket = Arc::new(socket);
-                // Each half-open connection may choose an export, so memory for the first worker of
+                // Each half-open connection can choose an export, so memory for the first worker of
                 // each such connection must be free. Otherwise, the oldest half-open connection is
                 // closed.
                 let has_room = |clients: usize| {

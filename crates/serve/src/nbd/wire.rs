@@ -114,7 +114,7 @@ pub const OPTIONS_MAX: usize = 64;
 
 /// The length of a request's header in bytes.
 pub(crate) const REQUEST_HEADER: usize = 28;
-/// The maximum number of bytes that a request may read or write.
+/// The maximum number of bytes that a request is allowed to read or write.
 pub const PAYLOAD_MAX: u32 = 32 << 20;
 /// The length of a simple reply's header in bytes.
 pub(crate) const SIMPLE_HEADER: usize = 16;

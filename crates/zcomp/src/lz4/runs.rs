@@ -1,12 +1,12 @@
-//! Changes the offsets of long matches of one repeated byte or word to the offset that decodes
-//! fastest.
+//! Changes the offsets of long matches of one repeated byte, or 8-byte word, to the offset that
+//! decodes fastest.
 //!
 //! In noise the library's encoder tests every second position for a match, later only every third
 //! position, and so on. If a run follows the noise, the encoder finds a match between two tested
 //! positions. The offset of this match is the distance of the two positions, for example 7 after
 //! 1.6 KB of noise. The library's decoder copies offsets 1, 2 and 4 from a register, and offset 8
-//! by whole words. At other small offsets, each load overlaps several earlier stores, and must wait
-//! for them.
+//! by words of 8 bytes. At other small offsets, each load overlaps several earlier stores, and must
+//! wait for them.
 
 use crate::policy::{RUN_FAR_OFFSET, RUN_SHORT_BYTES, RUN_STRIDE};
 
@@ -18,16 +18,16 @@ const WORD_BYTES: usize = size_of::<u64>();
 /// The minimum length of a match, in bytes.
 const MATCH_BYTES_MIN: usize = 4;
 
-/// Returns true if `block`, the compressed form of `plain`, may contain a match that
+/// Returns true if `block`, the compressed form of `plain`, possibly contains a match that
 /// [`shorten_offsets`] changes. In pages this function detects every such match of 274 bytes or
 /// more.
 pub(super) fn has_slow_run(plain: &[u8], block: &[u8]) -> bool {
     repeats(plain) && has_slow_offset(block)
 }
 
-/// Returns true if at two positions, [`RUN_STRIDE`] bytes apart, a word equals the word after it.
-/// Words are equal in a run that repeats one, two, four or eight bytes. In pages this function
-/// detects every such run of 271 bytes.
+/// Returns true if at two positions, [`RUN_STRIDE`] bytes apart, an 8-byte word equals the word
+/// after it. Words are equal in a run that repeats one, two, four or eight bytes. In pages this
+/// function detects every such run of 271 bytes.
 fn repeats(plain: &[u8]) -> bool {
     let mut last = false;
     plain.chunks_exact(RUN_STRIDE).any(|chunk| {
@@ -36,8 +36,8 @@ fn repeats(plain: &[u8]) -> bool {
     })
 }
 
-/// Returns true if `block` contains three bytes that may be a slow offset and the first byte of a
-/// length of 274 or more. The three bytes may also be literals.
+/// Returns true if `block` contains three bytes that are possibly a slow offset and the first byte
+/// of a length of 274 or more. The three bytes are possibly literals instead.
 fn has_slow_offset(block: &[u8]) -> bool {
     memchr::memchr_iter(255, block).any(|length_at| {
         let offset = block[..length_at].last_chunk().map(|bytes| u16::from_le_bytes(*bytes));

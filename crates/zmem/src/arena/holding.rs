@@ -68,15 +68,15 @@ impl Holding {
         self.calls.stats()
     }
 
-    /// Asserts that the counters equal the sums over all blocks. No other thread may use the arena
-    /// during the call.
+    /// Asserts that the counters equal the sums over all blocks. No other thread is allowed to use
+    /// the arena during the call.
     pub fn check(&self) {
         let _no_one_here = self.calls.inside(range_calls::check);
     }
 
     /// Evicts until this process holds at most its share of the limit, or until the processes that
     /// share the limit have room. `waits` is true if this process waits and does not need its
-    /// memory; then the function evicts even if there is room. After an eviction that evicted
+    /// memory. Then the function evicts even if there is room. After an eviction that evicted
     /// hardly anything, the next calls do nothing for a while. Otherwise each call would try to
     /// evict all blocks of a program whose data do not compress.
     pub fn yield_room(&self, waits: bool) {
@@ -98,8 +98,8 @@ impl Holding {
     }
 
     /// Evicts as [`yield_room`](Self::yield_room) does, after many blocks were unpinned. The memory
-    /// of the process is measured first, because the kernel may have written to opened blocks. A
-    /// pause in evictions ends, because the unpinned blocks may be evictable.
+    /// of the process is measured first, because the kernel has possibly written to opened blocks.
+    /// A pause in evictions ends, because the unpinned blocks are possibly evictable.
     pub fn yield_unpinned(&self) {
         self.weigh_process();
         self.retry_evictions();

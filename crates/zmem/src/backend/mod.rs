@@ -40,7 +40,7 @@ pub(crate) enum Data {
     Shown,
 }
 
-/// The state of a region in a process. The state may change in a child of fork.
+/// The state of a region in a process. The state can change in a child of fork.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ForkResult {
     /// The region is managed.
@@ -74,7 +74,7 @@ pub(crate) trait Backend: Debug + Send + Sync {
         memory.drop_pages(chunk)
     }
 
-    /// Returns the number of address ranges in which a block may need page tables.
+    /// Returns the number of address ranges in which a block possibly needs page tables.
     fn places(&self) -> usize {
         1
     }
@@ -131,7 +131,8 @@ pub(crate) trait Backend: Debug + Send + Sync {
     }
 
     /// Returns the userfaultfd, if the backend has one. Without a userfaultfd, a thread that is
-    /// alone may open a block before it writes the block's data, which is faster than `fill`.
+    /// alone is allowed to open a block before it writes the block's data, which is faster than
+    /// `fill`.
     fn uffd(&self) -> Option<&Uffd> {
         None
     }

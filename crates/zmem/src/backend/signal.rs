@@ -163,7 +163,7 @@ mod tests {
     fn take_mappings() {
         let (page, pages) = (page::page_size(), 2 * mappings_max());
         let (protection, flags) = (libc::PROT_NONE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-        // SAFETY: the kernel chooses the address; no code accesses the mapping.
+        // SAFETY: the kernel chooses the address. No code accesses the mapping.
         let start = unsafe { libc::mmap(null_mut(), page * pages, protection, flags, -1, 0) };
         assert_ne!(start, libc::MAP_FAILED);
         let open = |nth: usize, protection| {

@@ -7,8 +7,8 @@ use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::thread;
 
-/// A chunk of one block. Two threads may change the chunk's memory: the thread that set the chunk's
-/// word to changing, and, while the chunk is open, the block's owner.
+/// A chunk of one block. Two threads are allowed to change the chunk's memory: the thread that set
+/// the chunk's word to changing, and, while the chunk is open, the block's owner.
 struct Scene {
     chunk: ChunkWord,
     block: BlockWord,

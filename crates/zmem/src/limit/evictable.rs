@@ -1,5 +1,5 @@
-//! The memory of this process that may be evicted, and the memory of all processes that share the
-//! limit.
+//! The memory of this process that it is allowed to evict, and the memory of all processes that
+//! share the limit.
 //!
 //! ```text
 //!   resident:  | floor | evicted if room is needed | shared blocks (zm-L16)           |
@@ -16,7 +16,7 @@ use std::sync::atomic::Ordering::Relaxed;
 /// Returns a floor that is larger than `floor` if unevictable memory exceeds the limit. `(excess,
 /// large)` is the result of [`SharedLimit::excess`].
 fn grown(floor: u64, limit: u64, (excess, large): (u64, u64)) -> u64 {
-    // A bound is needed, because a large excess may last only briefly.
+    // A bound is needed, because a large excess possibly lasts only briefly.
     let most = limit / OVER_LIMIT_FLOOR_SHARE / large.max(1);
     (floor + excess * EXCESS_WEIGHT).min(floor.max(most))
 }
@@ -84,9 +84,9 @@ pub(crate) fn is_tight(of: &Limit) -> bool {
     of.get().is_some_and(|limit| sum(of).unevictable() > limit - limit / TIGHT_SHARE)
 }
 
-/// Returns whether a fault may also open untouched blocks that were not accessed. The program may
-/// later write to open blocks without a fault. So all open blocks of this process count, although
-/// the kernel does not count unwritten blocks.
+/// Returns whether a fault is allowed to open untouched blocks that were not accessed. The program
+/// can later write to open blocks without a fault. So all open blocks of this process count,
+/// although the kernel does not count unwritten blocks.
 pub(crate) fn has_room(of: &Limit) -> bool {
     of.get().is_none_or(|limit| {
         let all = sum(of);
@@ -95,7 +95,7 @@ pub(crate) fn has_room(of: &Limit) -> bool {
 }
 
 /// Returns whether more than `mark` bytes are held if `more` further blocks become resident. If
-/// processes share the limit, the bytes of all of them count.
+/// processes share the limit, the memory of all these processes counts.
 pub(super) fn is_above(of: &Limit, more: usize, mark: u64) -> bool {
     let more = (more * of.block) as u64;
     let check = |shared: &dyn SharedLimit| shared.check(&usage(of), more).held;
@@ -131,8 +131,8 @@ pub(crate) fn is_above_share(of: &Limit) -> bool {
     above_floor(of) > 0 && of.shared.as_deref().is_some_and(is_above)
 }
 
-/// Asks other processes for room. Returns whether this process may use a part of the reserve,
-/// because other processes hold more than their share and will evict.
+/// Asks other processes for room. Returns whether this process is allowed to use a part of the
+/// reserve, because other processes hold more than their share and will evict.
 pub(crate) fn wants_of_others(of: &Limit) -> bool {
     shared_and_limit(of).is_some_and(|(shared, _)| shared.wants_room(&usage(of)))
 }
@@ -203,9 +203,9 @@ pub(crate) fn is_sharing(of: &Limit) -> bool {
     relatives.is_some_and(|relatives| relatives.borrowed > 0 || relatives.lent > 0)
 }
 
-/// Returns whether shared blocks may be evicted. Evicting a block that a child shares frees memory
-/// only when the child drops the block, too. So such blocks are evicted only if `has_no_progress`
-/// is true: the last round evicted no other block.
+/// Returns whether this process is allowed to evict shared blocks. Evicting a block that a child
+/// shares frees memory only when the child drops the block, too. So such blocks are evicted only if
+/// `has_no_progress` is true: the last round evicted no other block.
 pub(crate) fn may_evict_shared(of: &Limit, has_no_progress: bool) -> bool {
     let (staying, lent) = staying(of);
     let own = shared_bytes(of).saturating_sub(staying);

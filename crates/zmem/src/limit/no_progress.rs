@@ -1,5 +1,5 @@
 //! The time of the next attempt after an eviction that evicted nothing. Blocks that could not be
-//! evicted may become evictable later, because the program may overwrite them with data that
+//! evicted possibly become evictable later, because the program can overwrite them with data that
 //! compress. The pager does not notice such writes, because resident memory does not fault.
 
 use crate::counters::milliseconds as now;

@@ -20,7 +20,7 @@ pub struct Usage {
     /// The part of `held` that is resident blocks.
     pub resident: u64,
     /// The part of `resident` that could be evicted. Blocks that count for the parent are included,
-    /// because they may count for this process later.
+    /// because they possibly count for this process later.
     pub evictable: u64,
     /// The part of `held` that is page tables and words of blocks.
     pub tables: u64,
@@ -81,8 +81,8 @@ pub trait SharedLimit: Debug + Send + Sync {
     /// Returns whether this process holds more than its share of the limit (zm-L6).
     fn is_above_share(&self, own: &Usage) -> bool;
 
-    /// Asks other processes for room. Returns whether this process may use a part of the reserve,
-    /// because other processes hold more than their share and will evict.
+    /// Asks other processes for room. Returns whether this process is allowed to use a part of the
+    /// reserve, because other processes hold more than their share and will evict.
     fn wants_room(&self, own: &Usage) -> bool;
 
     /// Returns whether the memory of this process should be measured again. Each fault calls this

@@ -129,9 +129,9 @@ pub(crate) fn read_protected(memory: &Managed, at: usize, buf: &mut [u8]) -> Res
 }
 
 /// Copies readable bytes from the offset `at` on to `buf`. The caller prevents writes to these
-/// bytes, or discards the copy after a write. In a staging area, another thread may remove whole
-/// pages during the copy, which then contains zeros. The caller notices this later, because it
-/// can't become the owner of the block (zm-U4).
+/// bytes, or discards the copy after a write. In a staging area, another thread possibly removes
+/// whole pages during the copy. The copy then contains zeros. The caller notices this later,
+/// because it can't become the owner of the block (zm-U4).
 pub(crate) fn read_open(memory: &Managed, at: usize, buf: &mut [u8]) {
     let (start, bytes) = memory.place(&(at..at + buf.len()));
     // SAFETY: the range is within this memory, and readable. If the bytes change during the copy,
@@ -153,7 +153,7 @@ pub(crate) fn clear(memory: &Managed, range: Range<usize>) {
     let (start, bytes) = memory.place(&range);
     // SAFETY: the range is within this memory. The caller guarantees that the range is open, and it
     // stays open, because the caller owns the blocks (zm-S1). The program requested zeros, and
-    // guarantees that the bytes may change.
+    // thereby permits this code to overwrite the bytes.
     unsafe { start.cast::<u8>().write_bytes(0, bytes) };
 }
 

@@ -20,7 +20,8 @@ pub(crate) struct Windows {
     /// The size in bytes of the first window, which begins at the address `start` and at the offset
     /// 0.
     own: usize,
-    /// The number of all offsets. Further windows may use the offsets from `own` on.
+    /// The size in bytes of the range of offsets that all windows share. The offsets from `own` on
+    /// are for further windows and their gaps.
     pub(super) bytes: usize,
     /// The windows after the first, in the order in which they were added.
     list: [OnceLock<Window>; WINDOWS_MAX],
@@ -133,8 +134,8 @@ impl Windows {
         if self.list().count() < WINDOWS_MAX { room } else { 0 }
     }
 
-    /// Adds a window, and returns the window's offsets. The window is no larger than the room. Only
-    /// one thread at a time adds windows.
+    /// Adds a window, and returns the window's offsets. The window is no larger than `room`
+    /// returns. Only one thread at a time adds windows.
     pub(super) fn add(
         &self,
         addresses: &Range<usize>,

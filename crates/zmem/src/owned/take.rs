@@ -1,5 +1,5 @@
-//! Takes ownership of blocks, by one compare-and-swap for each block (zm-S1). Also collects owned
-//! blocks of a clock window in a set, from which they are published one by one.
+//! Takes ownership of blocks, by one compare-and-swap for each block (zm-S1). This module also
+//! collects owned blocks of a clock window in a set, from which they are published one by one.
 
 use super::{OwnedRun, check_published};
 use crate::backend::Data;
@@ -17,8 +17,8 @@ pub(crate) fn own_block(pager: &Pager, block: usize, seen: WordValue) -> Option<
 }
 
 /// Takes ownership of the blocks at the start of `blocks`, one by one. The run ends before a block
-/// that is not in the state `from` or for which `takes` returns false. The run may be empty. A run
-/// has at most `CLOCK_WINDOW` blocks.
+/// that is not in the state `from` or for which `takes` returns false. The run is possibly empty. A
+/// run has at most `CLOCK_WINDOW` blocks.
 pub(crate) fn own_first(
     pager: &Pager,
     blocks: Range<usize>,
@@ -96,7 +96,7 @@ pub(crate) fn for_runs(
 }
 
 /// Closes a run of blocks, and publishes the blocks in the state `to`, which is `Probation` or
-/// `Shared`. Returns the number of closed blocks. The kernel may refuse to close the run, for
+/// `Shared`. Returns the number of closed blocks. The kernel possibly refuses to close the run, for
 /// example because some blocks are locked. A refused run is closed block by block if `to` is
 /// `Probation`, and stays open if `to` is `Shared`.
 pub(crate) fn publish_closed(mut run: OwnedRun<'_>, to: State) -> usize {

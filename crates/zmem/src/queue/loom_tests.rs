@@ -21,7 +21,7 @@ impl Scene {
         Arc::new(Scene { queue: Queue::new(2), data, came })
     }
 
-    /// Offers a block if the queue has room. Only one thread calls this function.
+    /// Offers a block if the queue has space. Only one thread calls this function.
     fn offer(&self, block: usize) -> bool {
         let has_room = self.queue.room(1) == 1;
         if has_room {

@@ -102,7 +102,7 @@ fn loom_both_wait_and_change() {
     });
 }
 
-/// Two threads try at the same time to be alone. Each attempt may succeed or fail.
+/// Two threads try at the same time to be alone. Each attempt can succeed or fail.
 #[test]
 fn loom_both_stop() {
     let this = |scene: &Scene| {

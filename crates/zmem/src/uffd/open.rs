@@ -78,8 +78,8 @@ pub(super) fn open_for(delivery: Delivery, wants_move: CanMove) -> Result<(File,
 /// Sends a request to the kernel, through the userfaultfd `file`.
 ///
 /// # Safety
-/// `of` is the structure that belongs to `request`, and the caller may change the memory that the
-/// structure refers to.
+/// `of` is the structure that belongs to `request`, and the caller is allowed to change the memory
+/// that the structure refers to.
 pub(super) unsafe fn ask<T>(file: BorrowedFd<'_>, request: u64, of: &mut T) -> Result<(), Errno> {
     // SAFETY: guaranteed by the caller.
     match unsafe { libc::ioctl(file.as_raw_fd(), request as _, &raw mut *of) } {
@@ -110,7 +110,7 @@ pub(super) const FEATURE_WRITEPROTECT: u64 = 1;
 pub(super) const FEATURE_SIGBUS: u64 = 1 << 7;
 pub(super) const FEATURE_THREAD_ID: u64 = 1 << 8;
 pub(super) const FEATURE_MOVE: u64 = 1 << 16;
-/// The mode in which staging areas are registered. Pages may be moved to this memory, and accesses
+/// The mode in which staging areas are registered. Pages can be moved to this memory, and accesses
 /// to absent pages are not reported.
 pub(crate) const QUIET: u64 = 2;
 /// The mode in which regions are registered. Accesses to absent pages and writes to protected pages

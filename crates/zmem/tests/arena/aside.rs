@@ -85,7 +85,7 @@ fn what_waits_to_be_stored_can_be_touched_freed_and_inherited() {
                     _ => arena.rest(),
                 }
             }
-            // The compressor thread may store a block before this thread accesses it, so the
+            // The compressor thread can store a block before this thread accesses it, so the
             // accesses are repeated.
             until("a block is taken back before it is stored", || {
                 arena.advise(at..at + 64 * 4096, Advice::Cold).unwrap();

@@ -120,7 +120,7 @@ fn what_is_new_opens_in_batches_while_the_limit_is_far() {
     arena.check();
 }
 
-/// A program may fill and read a table from the table's end to its start.
+/// Some programs fill and read a table from the table's end to its start.
 #[test]
 fn touches_downwards_bring_batches_too() {
     install();

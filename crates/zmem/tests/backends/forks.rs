@@ -256,7 +256,7 @@ fn a_child_comes_down_to_its_limit() {
     });
 }
 
-/// If a child may not open a userfaultfd, the child's copy of the region is not managed.
+/// If a child is not allowed to open a userfaultfd, the child's copy of the region is not managed.
 #[test]
 fn a_child_without_rights_has_memory_as_any_other() {
     for_each_backend(|backend| {

@@ -86,7 +86,7 @@ fn memory_with_holes_can_be_managed_and_given_back() {
         drop(region);
         assert!(*memory == expected);
         in_child(|| assert!(*memory == expected, "a child has it again"));
-        // The region was dropped, so the kernel may drop pages, which then read as zeros.
+        // The region was dropped, so the kernel is allowed to drop pages, which then read as zeros.
         // SAFETY: only this test uses the memory.
         unsafe { libc::madvise(memory.0.as_ptr().cast(), Mapped::BYTES, libc::MADV_DONTNEED) };
         assert!(memory.iter().all(|&byte| byte == 0));
@@ -162,7 +162,7 @@ fn pages_that_a_child_shares_go_as_well() {
         });
         drop(reader);
         let region = memory.manage(backend);
-        // The pager thread may evict some of the blocks at the same time.
+        // The pager thread can evict some of the blocks at the same time.
         region.reclaim(usize::MAX >> 1);
         let stats = region.stats();
         assert_eq!(

@@ -62,7 +62,7 @@ fn a_region_needs_no_look_at_memory_by_file() {
             libc::close_range(3, u32::MAX, 0);
         }
         assert!(std::fs::File::open("/proc/self/mem").is_err());
-        // Eviction with this backend is slow, so the held memory may exceed the limit for a time.
+        // Eviction with this backend is slow, so the held memory can exceed the limit for a time.
         check("signal-remap", 125);
     });
 }

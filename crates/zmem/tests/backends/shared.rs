@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 use testkit::{is_long, seed};
 use zmem::{BlockOrder, Options, Region};
 
-/// A region, as words that several threads may read and write at the same time.
+/// A region, as words of 8 bytes that several threads are allowed to read and write at the same
+/// time.
 struct Words<'r>(&'r [AtomicU64]);
 
 impl<'r> Words<'r> {

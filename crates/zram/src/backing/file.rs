@@ -29,13 +29,13 @@ pub trait Backing: Send + Sync + Debug {
     /// Writes all of `bytes` at `offset`.
     ///
     /// # Errors
-    /// The write failed; some of the bytes may have been written.
+    /// The write failed. Some of the bytes have possibly been written.
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
 
     /// Makes all earlier writes durable.
     ///
     /// # Errors
-    /// The sync failed; any of the earlier writes may not be durable.
+    /// The sync failed. Any of the earlier writes is possibly not durable.
     fn sync(&self) -> io::Result<()>;
 }
 

@@ -4,7 +4,7 @@ use crate::policy::WRITES_PER_SYNC_DEFAULT;
 use rustix_futex_sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-/// The limit of write-back, and the size of a group of writes. The limit and the group size may
+/// The limit of write-back, and the size of a group of writes. The limit and the group size can
 /// change during a write-back.
 #[derive(Debug)]
 pub struct WritebackLimit {
@@ -15,7 +15,7 @@ pub struct WritebackLimit {
 #[derive(Debug, Default)]
 struct Budget {
     is_enabled: bool,
-    /// The number of 4 KiB blocks that may still be written.
+    /// The number of further 4 KiB blocks that jobs are allowed to write.
     left: u64,
     /// The number of times that the limit was set. A charge to an earlier limit is not refunded to
     /// a later limit.
@@ -55,7 +55,7 @@ impl WritebackLimit {
         self.budget.lock().is_enabled = is_enabled;
     }
 
-    /// Returns the number of 4 KiB blocks that may still be written.
+    /// Returns the number of further 4 KiB blocks that jobs are allowed to write.
     pub fn left(&self) -> u64 {
         self.budget.lock().left
     }

@@ -115,7 +115,7 @@ pub(crate) fn recompress(table: &Table, how: &Recompress) -> Result<Recompressed
     Ok(done)
 }
 
-/// Returns true if recompression with the algorithm of `priority` may make an object smaller.
+/// Returns true if recompression with the algorithm of `priority` can make an object smaller.
 fn is_eligible(priority: u8, threshold: Option<usize>, len: usize, flags: Flags) -> bool {
     !flags.has(Flags::INCOMPRESSIBLE)
         && flags.priority() < priority

@@ -2,7 +2,7 @@
 //!
 //! A first walk over all entries counts the objects of each length. Each further walk collects a
 //! limited number of objects, those with the greatest lengths that remain. So a selection needs
-//! little memory for any number of objects. A collected object may change at once, so a job checks
+//! little memory for any number of objects. A collected object can change at once, so a job checks
 //! each object again before processing it.
 
 use crate::block::BlockObject;
@@ -64,8 +64,8 @@ impl Selection {
         Selection { which, slots: Vec::new() }
     }
 
-    /// Returns true if an object of `len` bytes with these `flags` may meet the condition. `item`
-    /// is the object's slot or block.
+    /// Returns true if an object of `len` bytes with these `flags` possibly meets the condition.
+    /// `item` is the object's slot or block.
     pub(crate) fn matches_kind(
         &self,
         layout: Layout,

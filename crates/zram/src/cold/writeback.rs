@@ -116,7 +116,7 @@ impl WritebackJob<'_, '_> {
         Ok(())
     }
 
-    /// Opens a run of free blocks for at least `least` bytes. The write-back limit may reduce the
+    /// Opens a run of free blocks for at least `least` bytes. The write-back limit can reduce the
     /// length of the run.
     fn open_run(&mut self, least: usize) -> Result<(), Error> {
         let Committer { store, limit, .. } = *self.committer;

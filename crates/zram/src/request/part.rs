@@ -94,8 +94,8 @@ pub(super) fn free_blocks(
     next
 }
 
-/// Frees the slots `slots` of a block. If the block was stored during the call, returns false, and
-/// the caller must repeat the call. An error leaves the affected slots unchanged.
+/// Frees the slots `slots` of a block. If another request stored the block during the call, returns
+/// false, and the caller must repeat the call. An error leaves the affected slots unchanged.
 fn free_members(request: &mut Request<'_>, block: u32, slots: Range<u32>) -> Result<bool, Error> {
     let (table, layout) = (request.table, request.table.layout);
     let first = layout.first_slot(block);

@@ -123,7 +123,7 @@ impl<'t> Loader<'t> {
             return Err(Error::NotEmpty);
         }
         let room = entry.reserve(object).map_err(|error| table.out_of_memory(first, error))?;
-        // A slot that is not a live member becomes a hole. A later record may contain data for the
+        // A slot that is not a live member becomes a hole. A later record can contain data for the
         // slot.
         let mut entries = Vec::with_capacity(self.slots as usize);
         for slot in layout.slots_of(block).filter(|slot| !live.has(slot - first)) {

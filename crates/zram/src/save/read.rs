@@ -117,7 +117,7 @@ impl<'r> SavedReader<'r> {
         let head = bytes.first_chunk::<CHUNK_HEAD_BYTES>();
         let head = head.ok_or("it is too short").and_then(|of| ChunkHead::decode(of, self.head.id));
         let mut head = head.map_err(|reason| self.damaged(offset, reason))?;
-        // In files of earlier versions, the last chunk may end beyond the end of the device,
+        // In files of earlier versions, the last chunk can end beyond the end of the device,
         // because a shorter last block counted as complete.
         let slots = self.slots().0;
         for border in [&mut head.first, &mut head.end] {
@@ -206,8 +206,8 @@ impl<'r> SavedReader<'r> {
     }
 }
 
-/// The state while a chunk's records are checked: the lowest slot that the next record may have,
-/// and the live members of the last block.
+/// The state while a chunk's records are checked: the lowest slot that the next record is allowed
+/// to have, and the live members of the last block.
 struct RecordOrder {
     floor: u32,
     live: (u32, u16),

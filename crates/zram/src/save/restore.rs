@@ -79,7 +79,7 @@ pub(crate) fn restore(
     });
     restore.into_inner().end().inspect_err(|_| {
         // The device was empty before the restore, so it is emptied again. The device of an
-        // abandoned job is not changed, because another job may already use it.
+        // abandoned job is not changed, because another job possibly uses it already.
         if !job.is_given_up() {
             let _ = request::discard(table, 0, disksize);
         }
@@ -140,7 +140,7 @@ impl<'r> Restore<'r> {
             Damage::Refuse => self.reader.next(bytes),
             Damage::Salvage => self.reader.next_intact(bytes),
         };
-        // If the job was abandoned during the read, another job may already use the device.
+        // If the job was abandoned during the read, another job possibly uses the device already.
         self.job.check_cancelled()?;
         let next = next?;
         self.is_at_end = next.is_none();
@@ -168,7 +168,7 @@ impl<'r> Restore<'r> {
     }
 
     fn add_lost(&mut self, slots: Range<u32>) {
-        // A hostile file may claim a lost range for every second slot.
+        // A hostile file can claim a lost range for every second slot.
         if self.lost.try_reserve(1).is_err() {
             let bytes = (self.lost.len() + 1) * size_of::<Range<u64>>();
             return self.fail(u64::MAX, Error::NoBuffer { bytes });

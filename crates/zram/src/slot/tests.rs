@@ -126,7 +126,7 @@ fn flags_keep_each_other() {
 }
 
 /// The encoding of payloads must not change. A child process reads the payloads of its parent, and
-/// may run a later version.
+/// can run a later version.
 #[test]
 fn payloads_mean_what_they_meant() {
     let place =

@@ -10,11 +10,12 @@
 //! that object, and slots without data are holes. While the block has no object, slots with empty
 //! entries have no data (zr-B2).
 //!
-//! A thread may make a slot's entry empty or non-empty only while it has the block's entry locked
-//! exclusively. A thread that has only the slot's entry locked may change that entry, too, if it
-//! then finds the block's entry vacant (zr-B1). A thread that stores a block's object first locks
-//! the block's entry, and then the existing entries of the block's slots. So if one thread changes
-//! a slot while another thread stores the slot's block, at least one thread detects the conflict.
+//! A thread is allowed to make a slot's entry empty or non-empty only while it has the block's
+//! entry locked exclusively. A thread that has only the slot's entry locked is allowed to change
+//! that entry, too, if it then finds the block's entry vacant (zr-B1). A thread that stores a
+//! block's object first locks the block's entry, and then the existing entries of the block's
+//! slots. So if one thread changes a slot while another thread stores the slot's block, at least
+//! one thread detects the conflict.
 //!
 //! A block's entry is locked before the entries of the block's slots. A thread that has a slot's
 //! entry locked never waits for the entry of a block (zr-B3).
@@ -36,7 +37,7 @@ use std::sync::atomic::{Ordering::SeqCst, fence};
 use zsmalloc::{Content, EntryWriteGuard, Old, Reservation};
 
 /// Returns the live members of a block that has an object. While the block's entry is pinned or
-/// locked, the result remains valid; otherwise, it may be outdated at once.
+/// locked, the result remains valid. Otherwise, it is possibly outdated at once.
 pub(crate) fn live_members(table: &Table, block: u32) -> Members {
     let slots = (0..).zip(table.layout.slots_of(block));
     let live = slots.filter(|&(_, slot)| is_slot_empty(table, slot));
@@ -44,7 +45,7 @@ pub(crate) fn live_members(table: &Table, block: u32) -> Members {
 }
 
 /// Returns true if a slot holds no data. The caller found the slot's entry empty, and could not pin
-/// the block's entry. If the result is false, the block may have been stored since.
+/// the block's entry. If the result is false, another request has possibly stored the block since.
 pub(crate) fn is_unstored(table: &Table, slot: u32) -> bool {
     let (layout, versions) = (table.layout, &table.versions);
     let block = layout.block_of(slot);
@@ -75,8 +76,8 @@ pub(crate) fn lock_slots(
     some: Members,
 ) -> impl Iterator<Item = (u32, EntryWriteGuard<'_>)> {
     // The block's entry was locked before this fence. A thread that locked a slot's entry before
-    // may have found the block's entry vacant; the locks below wait for that thread. A thread that
-    // locks a slot's entry later finds the block's entry locked (zr-B1).
+    // has possibly found the block's entry vacant. The locks below wait for that thread. A thread
+    // that locks a slot's entry later finds the block's entry locked (zr-B1).
     fence(SeqCst);
     let first = table.layout.first_slot(block);
     let slots = some.iter().map(move |nth| first + nth);

@@ -1,5 +1,5 @@
-//! Iterates over the blocks that may hold data, in order, and determines where the data of their
-//! slots are.
+//! Iterates over the blocks that possibly hold data, in order, and determines where the data of
+//! their slots are.
 
 use super::change::is_unstored;
 use super::{Table, is_slot_empty};
@@ -7,14 +7,14 @@ use crate::hook::hook;
 use crate::slot;
 use zsmalloc::EntryReadGuard;
 
-/// An iterator over the blocks that may hold data. A block that the iterator skips held no data at
-/// that moment. On a device without blocks of several slots, a block is a slot.
+/// An iterator over the blocks that possibly hold data. A block that the iterator skips held no
+/// data at that moment. On a device without blocks of several slots, a block is a slot.
 pub(crate) struct BlockWalk<'t> {
     table: &'t Table,
     /// The first block that the iterator has not passed yet.
     from: u64,
     /// The results of the last searches: the next block that has an entry, and the next block with
-    /// a slot that has an entry. The results may be outdated.
+    /// a slot that has an entry. The results are possibly outdated.
     own: Option<u32>,
     of_slot: Option<u32>,
 }
@@ -41,7 +41,7 @@ impl BlockWalk<'_> {
 
     /// Searches for the next block, first by the entries of blocks, then by the entries of slots.
     /// If slots become a block during the search, or a block becomes slots, their data move between
-    /// these entries. Both searches may miss data that move. As in `is_unstored`, a change of the
+    /// these entries. Both searches can miss data that move. As in `is_unstored`, a change of the
     /// versions reveals such a move, and the result is the immediately following block.
     fn find(&mut self) -> Option<u32> {
         let (layout, versions) = (self.table.layout, &self.table.versions);

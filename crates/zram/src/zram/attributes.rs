@@ -165,7 +165,7 @@ pub fn attributes() -> &'static [Attribute] {
     ATTRIBUTES
 }
 
-/// A text that may be long. A failed allocation of the text is an error, not a panic.
+/// A text of any length. A failed allocation of the text is an error, not a panic.
 #[derive(Default)]
 struct FallibleText {
     text: String,

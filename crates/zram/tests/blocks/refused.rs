@@ -68,7 +68,7 @@ fn at_the_last_word(
     assert!(refusals.into_inner() > 0);
 }
 
-/// Does the same as `at_the_last_word`, except that `act` may succeed in every round.
+/// Does the same as `at_the_last_word`, except that `act` is allowed to succeed in every round.
 fn without_words(before: impl Fn(&Device), act: impl Fn(&Device)) {
     let block = 4 * SLOT_BYTES;
     for others in 0..100 {

@@ -26,7 +26,7 @@ impl Scene {
         Scene { core, inside: AtomicUsize::new(0) }
     }
 
-    /// Performs the action that only one of the two threads may perform at a time.
+    /// Performs the action that only one of the two threads is allowed to perform at a time.
     fn alone(&self) {
         assert_eq!(self.inside.fetch_add(1, Relaxed), 0, "both have the slot");
         self.inside.fetch_sub(1, Relaxed);

@@ -3,10 +3,10 @@
 /// The maximum number of pages in a slab. With this number, unused bytes and descriptors take on
 /// average 1% of the bytes of objects of up to two pages. With half of this number they take 4%.
 pub(super) const SLAB_PAGES_MAX: usize = 16;
-/// The number of pages without objects that a cache of any size may retain.
+/// The number of pages without objects that a cache of any size is allowed to retain.
 pub(super) const RETAINED_MIN: usize = 2;
-/// A cache may retain one page per this number of committed pages, because the next objects need
-/// pages.
+/// A cache is allowed to retain one page per this number of committed pages, because the next
+/// objects need pages.
 pub(super) const RETAINED_SHARE: usize = 64;
 /// A cache is scattered if it has clearly more pages or slabs than packed objects need. The excess
 /// must be above one plus a share of the needed pages or slabs, which is one in this number. Moving

@@ -1,5 +1,5 @@
-//! The slabs of a cache in the order of their offsets, so that the lowest slab with room is found
-//! quickly.
+//! The slabs of a cache in the order of their offsets, so that the lowest slab with a free object
+//! is found quickly.
 //!
 //! ```text
 //!            [ slab at 5 | summary, below ]     a treap: by offset from left to right,

@@ -17,8 +17,8 @@ pub(super) fn node_counts(table: &Table) -> [usize; ALIGN] {
     counts
 }
 
-/// Asserts that the state of all nodes is consistent. No other thread may use the table during the
-/// check.
+/// Asserts that the state of all nodes is consistent. No other thread is allowed to use the table
+/// during the check.
 pub(super) fn check(table: &Table) {
     let counts = node_counts(table);
     table.nodes.check(&counts);
@@ -40,8 +40,8 @@ pub(super) fn check(table: &Table) {
     });
 }
 
-/// Asserts that each key belongs to this chain and occurs once, and that only the last packed
-/// node has room.
+/// Asserts that each key belongs to this chain and occurs once, and that only the last packed node
+/// has space.
 fn check_chain(first: Node<'_>, level: Level) {
     let mut sorted = Vec::new();
     for part in first.nodes() {

@@ -46,8 +46,8 @@ impl<T> Chunks<T> {
         self.chunks.get(chunk)?.get().map(|chunk| &chunk[at])
     }
 
-    /// Returns an entry, and allocates its chunk if necessary. One thread at a time may call this
-    /// function.
+    /// Returns an entry, and allocates its chunk if necessary. Only one thread at a time is allowed
+    /// to call this function.
     pub(super) fn get_or_make(
         &self,
         nth: u64,

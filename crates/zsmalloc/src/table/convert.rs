@@ -12,7 +12,7 @@
 //! Between begin and commit, the converting thread freezes every entry of the old nodes by
 //! compare-and-swap, if the entry is unlocked. A thread that finds a frozen entry looks at the
 //! links that lead to the entry. If a link has the flag *converting*, the thread gives up the
-//! conversion by a compare-and-swap on the word that a commit would change. Then the thread looks
+//! conversion by a compare-and-swap on the link that a commit would change. Then the thread looks
 //! the entry up again, and thaws the entry if it is still frozen. After a commit the look-up
 //! returns the entry in the new node, which is not frozen. So no thread waits for a conversion
 //! (I3). A conversion waits for no thread either, because nodes with a locked entry are left for a
@@ -53,7 +53,7 @@ pub(super) enum Outcome {
     Absorbed(usize),
 }
 
-/// A chain that may be converted.
+/// A chain that a thread is allowed to convert.
 #[derive(Clone, Copy)]
 struct Subject<'s> {
     span: u64,
@@ -93,7 +93,7 @@ pub(super) fn convert(locked: &mut Locked<'_>, span: u64, level: Level, more: us
 }
 
 /// Counts the entries of a chain that must be kept in the table, and stops once the count exceeds
-/// `most`. Also returns whether one of the counted entries is locked.
+/// `most`. The result also states whether one of the counted entries is locked.
 fn count(table: &Table, subject: &Subject<'_>, most: usize) -> (usize, bool) {
     let (mut kept, mut is_locked) = (0, false);
     all_entries(subject.first, subject.level, |key, entry_ref| {
@@ -195,8 +195,8 @@ unsafe fn swap_nodes<'s>(
     false
 }
 
-/// Gives up conversions that may have frozen entry `index`, which a reader found frozen. After a
-/// commit, look-ups find the entry in another node.
+/// Gives up conversions that have possibly frozen entry `index`, which a reader found frozen. After
+/// a commit, look-ups find the entry in another node.
 pub(super) fn give_up(inside: &Inside<'_>, index: u32) {
     let (span, key) = split(index);
     let Some(chain) = inside.chain(span) else { return };
@@ -241,7 +241,7 @@ fn copy(table: &Table, subject: &Subject<'_>, fresh: &mut Option<Fresh>) -> bool
         !stays || fresh.as_mut().is_some_and(put)
     });
     if let Some(floors) = table.floors.as_ref().filter(|_| copied && !all) {
-        // The floors are raised last, because a raised floor may change which entries must be kept.
+        // The floors are raised last, because a raised floor can change which entries must be kept.
         let fresh = fresh.as_ref().map(Fresh::node);
         all_entries(first, level, |key, entry_ref| {
             if fresh.is_none_or(|fresh| fresh.find(key).is_none()) {

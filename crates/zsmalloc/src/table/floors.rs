@@ -1,7 +1,7 @@
 //! The data of each leaf of handle slots, which are kept even after the leaf's slots were removed
 //! from the table.
 //!
-//! A free handle slot may be removed from the table. If the slot is created again, its generation
+//! Free handle slots can be removed from the table. If the slot is created again, its generation
 //! begins with the *floor* of its leaf. The floor is above the generations of all earlier handles
 //! of removed slots, so a stale handle never matches a live object.
 

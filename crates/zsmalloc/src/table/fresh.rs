@@ -53,7 +53,7 @@ impl Fresh {
         if nth >= self.node.kind.capacity() {
             return false;
         }
-        // SAFETY: the node has room, and no other thread uses the node.
+        // SAFETY: the node has space, and no other thread uses the node.
         unsafe { write(self.node, nth, key, value, (self.row, values)) }
         if packed {
             self.count += 1;

@@ -1,5 +1,5 @@
-//! The kinds of nodes, the number of entries for which they have room, and the layout of entries
-//! and rows.
+//! The kinds of nodes, the number of entries that they can hold, and the layout of entries and
+//! rows.
 
 use super::policy::{CAPACITIES, REPACKED_ENTRIES_MAX};
 use super::row::RowKind;
@@ -14,7 +14,7 @@ pub(super) const LEAVES: usize = if cfg!(loom) { 2 } else { 128 };
 /// The number of entries in a span, which is the number of different keys.
 pub(super) const SPAN: usize = LEAF * LEAVES;
 const _: () = assert!(SPAN <= 1 << 16);
-/// The number of entries for which the largest packed node has room.
+/// The number of entries that the largest packed node can hold.
 pub(super) const PACKED_MAX: usize = CAPACITIES[CAPACITIES.len() - 1];
 /// The size in bytes of a link, or of the head of a packed node.
 pub(super) const LINK_BYTES: usize = size_of::<AtomicLink>();
@@ -49,7 +49,7 @@ impl Level {
         }
     }
 
-    /// Returns the kind of node to append to full packed nodes, which have room for `room` entries
+    /// Returns the kind of node to append to full packed nodes, which have space for `room` entries
     /// in total.
     pub(super) fn behind(self, room: usize) -> NodeKind {
         if room < REPACKED_ENTRIES_MAX { NodeKind::packed(room / 2) } else { self.wide() }
@@ -82,8 +82,8 @@ impl NodeKind {
         (0..=NodeKind::INNER.0).map(NodeKind)
     }
 
-    /// Returns the number of entries for which a node itself has room, not counting the nodes to
-    /// which it links.
+    /// Returns the number of entries that a node itself can hold, not counting the nodes to which
+    /// it links.
     #[inline]
     pub(super) fn capacity(self) -> usize {
         let wide = if self.is_dense() { LEAF } else { 0 };

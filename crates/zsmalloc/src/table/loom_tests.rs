@@ -132,7 +132,7 @@ fn loom_table_conversion_against_pin() {
     );
 }
 
-/// Both threads may find frozen entries, and then give up the conversion.
+/// Both threads can find frozen entries, and then give up the conversion.
 #[test]
 fn loom_table_two_against_conversion() {
     model(
@@ -244,7 +244,7 @@ fn loom_table_absorption_against_pin() {
     );
 }
 
-/// Both threads may find frozen entries, and then give up the move.
+/// Both threads can find frozen entries, and then give up the move.
 #[test]
 fn loom_table_two_against_absorption() {
     model(

@@ -95,7 +95,7 @@ pub(super) unsafe fn make_in(
 }
 
 /// Adds the empty entry `index` to `last`, the last node of its chain. Returns false if the node
-/// has no room.
+/// has no space.
 ///
 /// # Safety
 /// The node belongs to the table that is locked (zs-W4). No packed node of its chain has the
@@ -107,7 +107,7 @@ unsafe fn push(locked: &mut Locked<'_>, last: Node<'_>, index: u32) -> bool {
         return false;
     }
     let row = (table.nodes.row, table.fresh_row(index));
-    // SAFETY: the node has room and rows of this kind, no thread reads beyond the count, and no
+    // SAFETY: the node has space and rows of this kind, no thread reads beyond the count, and no
     // other thread changes the count (zs-W4). The node is the last of its chain, because the other
     // nodes are full.
     unsafe {

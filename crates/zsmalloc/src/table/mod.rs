@@ -6,13 +6,13 @@
 //!              absent    |                      0      |      '--> dense: 512 entries, one page
 //!                        '--> packed --> ...           '--> packed --> packed --> dense
 //! ```
-//! A packed node has room for 2 to 96 entries, and a look-up searches the node's keys. A span has a
-//! packed node if its entries are few, otherwise an inner node. A leaf has a packed node or a dense
-//! node. If the last node of a chain is full, another node is appended. The new node is a packed
-//! node with half the room of all earlier nodes together. After several packed nodes, the new node
-//! is an inner node or a dense node. The entries of the packed nodes then move into the inner or
-//! dense node, if none of these entries is locked. `rebalance` joins, packs or removes the nodes of
-//! spans and leaves that have changed.
+//! A packed node has space for 2 to 96 entries, and a look-up searches the node's keys. A span has
+//! a packed node if its entries are few, otherwise an inner node. A leaf has a packed node or a
+//! dense node. If the last node of a chain is full, another node is appended. The new node is a
+//! packed node that can hold half as many entries as all earlier nodes together. After several
+//! packed nodes, the new node is an inner node or a dense node. The entries of the packed nodes
+//! then move into the inner or dense node, if none of these entries is locked. `rebalance` joins,
+//! packs or removes the nodes of spans and leaves that have changed.
 //!
 //! [`convert`] describes conversions, and what other threads do during a conversion.
 //!
@@ -93,7 +93,7 @@ pub(crate) struct Table {
 #[derive(Debug, Default)]
 struct Making {
     retired: Retired,
-    /// The number of entries for which the nodes have room.
+    /// The number of entries that the nodes can hold.
     room: usize,
     pass: pass::Last,
 }
@@ -281,8 +281,8 @@ impl Table {
         }
     }
 
-    /// Returns the number of the first entry from `index` on that may exist. All entries between
-    /// `index` and this entry were never created, or were removed.
+    /// Returns the number of the first entry from `index` on that possibly exists. All entries
+    /// between `index` and this entry were never created, or were removed.
     pub(crate) fn first_made(&self, index: u64) -> Option<u64> {
         let first = index / SPAN as u64;
         let mut made = self.spans.from(first).filter(|(_, link)| link.is_made());
@@ -383,8 +383,8 @@ impl Table {
         self.for_each(|_, entry, _| unsafe { entry.unlock_lost() });
     }
 
-    /// Asserts that the state of all nodes is consistent. No other thread may use the table during
-    /// the check.
+    /// Asserts that the state of all nodes is consistent. No other thread is allowed to use the
+    /// table during the check.
     pub(crate) fn check(&self) {
         check::check(self);
     }

@@ -46,8 +46,8 @@ pub(super) fn header(node: NodeRef) -> NonNull<PackedHeader> {
 /// Writes entry `nth` of a node, its row and its key.
 ///
 /// # Safety
-/// The node has room for the entry and rows of this kind, and no other thread uses the place of the
-/// entry.
+/// The node has space for the entry and rows of this kind, and no other thread uses the place of
+/// the entry.
 pub(super) unsafe fn write(
     node: NodeRef,
     nth: usize,
@@ -171,7 +171,7 @@ impl<'s> Node<'s> {
         assert!(nth < self.kind.capacity());
         let (entry_at, row_at) = self.kind.places(self.row, nth);
         // SAFETY: entry and row were written before they could be found (zs-W1), because the caller
-        // found `nth` below a count. A row has a word per column. Entry and row are not freed
+        // found `nth` below a count. A row has 4 bytes per column. Entry and row are not freed
         // (zs-W2).
         unsafe {
             let row = self.address.add(row_at).cast::<AtomicU32>();

@@ -53,8 +53,8 @@ impl RowKind {
     }
 }
 
-/// The columns beside an entry. A thread that has locked the entry, even for reading, may change
-/// the columns.
+/// The columns beside an entry. A thread that has locked the entry, even for reading, is allowed to
+/// change the columns.
 #[derive(Clone, Copy, Debug)]
 pub struct Row<'t>(pub(super) Cells<'t>);
 

@@ -350,7 +350,8 @@ fn rows_go_with_their_entries() {
     }
 }
 
-/// A supply that grants `most` requests. The test increments `most` after each refusal.
+/// A supply that grants the first `most` requests, and refuses all others. The test increments
+/// `most` after each refusal.
 #[derive(Debug, Default)]
 struct Scarce {
     granted: AtomicU64,

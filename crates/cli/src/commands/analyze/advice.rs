@@ -14,7 +14,7 @@ pub(super) struct Advice {
     /// For a process: the options of `uzram run` that select the recommended candidate.
     pub(super) run: Option<Vec<String>>,
     /// For files: the options of `uzram serve` that select the recommended candidate. Empty for a
-    /// process, because swap on a disk that uzram serves may deadlock.
+    /// process, because swap on a disk that uzram serves can deadlock.
     pub(super) serve: Vec<String>,
     /// A command that must run before the commands of the other fields.
     pub(super) before: Option<String>,
@@ -163,7 +163,7 @@ mod tests {
         let run = "  uzram run --limit SIZE --algorithm zstd --level 3 --block 16K -- PROGRAM\n";
         assert!(advice.text().contains(run), "{}", advice.text());
         assert!(advice.text().contains("which saves 70.0 MiB"), "{}", advice.text());
-        // Swap on a disk that uzram serves may deadlock, so the advice names only the kernel's
+        // Swap on a disk that uzram serves can deadlock, so the advice names only the kernel's
         // zram.
         assert!(advice.serve.is_empty() && !advice.text().contains("serve"), "{}", advice.text());
         assert!(advice.text().contains("or, as swap on the kernel's zram, as root:\n"));

@@ -40,7 +40,7 @@ Examples:
   uzram analyze --try lz4 --try zstd:1 --try zstd:9 --block 4K --block 16K dump.img
   uzram analyze --json --parquet fleet.parquet --pid 1234")]
 pub(crate) struct AnalyzeArgs {
-    /// Process whose memory is sampled; only its user, or root, may read it
+    /// Process whose memory is sampled; only its user, or root, can read it
     #[arg(long = "pid", value_name = "PID", value_parser = pid)]
     pub(super) process: Option<u32>,
     /// Use only pages that the process has not accessed for this number of seconds; needs root and

@@ -267,7 +267,7 @@ mod tests {
 
     #[test]
     fn the_set_is_the_cheapest() {
-        // Any set of these four classes may be open if it contains the largest class.
+        // Any set of these four classes can be open if the set contains the largest class.
         let classes: Vec<ClassShape> = classes().into_iter().step_by(120).take(4).collect();
         let per_class = PAGE_SIZE as f64 / 2.0 + ZSPAGE;
         let mut rng = fastrand::Rng::with_seed(seed(7));

@@ -109,7 +109,7 @@ impl Process {
 
     pub(super) fn source(&self) -> Source {
         let pid = self.pid;
-        // The kernel may cut the name inside a character.
+        // The kernel can cut the name inside a character.
         let name = fs::read(format!("/proc/{pid}/comm")).unwrap_or_default();
         let name = String::from_utf8_lossy(&name);
         Source {

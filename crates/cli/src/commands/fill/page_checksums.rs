@@ -1,7 +1,7 @@
 //! Checksums of the stored pages, which distinguish a changed file from a fault of the device.
 //!
 //! Each page that is read back is compared with the file byte for byte. If the two differ, the
-//! page's checksum shows whether the file or the device changed the data. A file may change while
+//! page's checksum shows whether the file or the device changed the data. A file can change while
 //! its time and size do not, for example through a mapping, or in /proc.
 
 use super::try_slice::many;

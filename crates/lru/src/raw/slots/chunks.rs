@@ -27,8 +27,8 @@ pub struct Slot<K> {
     pub hash: u32,
     /// The bytes of memory that the key uses.
     pub key_bytes: u32,
-    /// The length in bytes before compression. A first slot holds the length of the whole value;
-    /// another slot holds the length of its piece.
+    /// The length in bytes before compression. A first slot holds the length of the whole value.
+    /// Another slot holds the length of its piece.
     pub len: u32,
     /// The slot of the next piece, or `NONE`.
     pub next: u32,

@@ -69,7 +69,7 @@ pub(super) fn parse_keyword<T: Copy>(words: &[(&str, T)], word: &str) -> Result<
     })
 }
 
-/// The numeric bases that a text may use.
+/// The numeric bases that a text can use.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Base {
     Ten,
@@ -77,7 +77,7 @@ pub(super) enum Base {
 }
 
 /// Parses a number in base 10. With `Base::Any`, a prefix of `0x` means base 16, and a prefix of
-/// `0` base 8. A `+` may precede the number.
+/// `0` base 8. A `+` is allowed before the number.
 ///
 /// # Errors
 /// [`BadValue::Invalid`]: the text is not a number. [`BadValue::Range`]: the number does not fit.
@@ -92,7 +92,7 @@ pub(super) fn unsigned<N: TryFrom<u64>>(text: &str, base: Base) -> Result<N, Bad
     N::try_from(number).map_err(|_| BadValue::Range)
 }
 
-/// Parses a number in base 10 that may be negative.
+/// Parses a number in base 10, negative or not.
 ///
 /// # Errors
 /// As [`unsigned`].

@@ -114,12 +114,15 @@ impl Arena {
     /// managed is private, anonymous, readable and writable.
     pub unsafe fn set_use(&self, range: Range<usize>, to: Use) -> Result<(), Error> {
         let Range { start: mut next, end } = self.blocks(&range)?;
-        while next < end {
+        loop {
+            next = self.calls.inside(|pager| uses::set_use_of_closed(pager, next..end, to))?;
+            if next == end {
+                return Ok(());
+            }
             let part = next..end.min(chunk::blocks_of(&self.calls.pager, next).end);
             next = part.end;
             self.calls.with_buffer(|pager, buf| uses::set_use(pager, part, to, buf))??;
         }
-        Ok(())
     }
 
     /// Replaces the contents of the managed blocks in a range with zeros. After the call, only the

@@ -42,8 +42,13 @@ pub(crate) fn is_open_around(pager: &Pager, block: usize) -> bool {
     pager.chunks[chunk_of(pager, block)].is_open_for_owner()
 }
 
+/// Returns the state of the chunk that contains `block`.
+pub(crate) fn state(pager: &Pager, block: usize) -> Chunk {
+    pager.chunks[chunk_of(pager, block)].load()
+}
+
 pub(crate) fn is_vacant(pager: &Pager, block: usize) -> bool {
-    pager.chunks[chunk_of(pager, block)].load() == Chunk::Vacant
+    state(pager, block) == Chunk::Vacant
 }
 
 /// Changes a chunk from the state `from` to the state `to`: from `Vacant` to `Untouched`, or from

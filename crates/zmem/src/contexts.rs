@@ -25,9 +25,12 @@ pub(crate) struct HandlerContexts {
     pub(crate) count: usize,
     /// A bit for each context, which is set while the context is free.
     free: AtomicU32,
-    /// The number of contexts that calls from outside of handlers can still take.
+    /// The number of contexts that calls from outside of handlers can still take, and `AWAITED`.
     calls: AtomicU32,
 }
+
+/// A bit of `HandlerContexts::calls`: threads wait until a call ends.
+const AWAITED: u32 = 1 << 31;
 
 /// The reason for taking a context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,12 +71,8 @@ impl HandlerContexts {
 
     /// Takes a context. Waits while no context is free.
     pub(crate) fn take(&self, purpose: Purpose) -> HandlerContext<'_> {
-        // A call waits while other calls hold half of the contexts.
-        let begin = |left: u32| left.checked_sub(1);
-        while purpose == Purpose::Call
-            && self.calls.fetch_update(Ordering::Acquire, Ordering::Relaxed, begin).is_err()
-        {
-            wait(&self.calls, 0);
+        while purpose == Purpose::Call && !self.try_begin_call() {
+            wait(&self.calls, AWAITED);
         }
         let mut patience = Patience::new("a context");
         loop {
@@ -88,6 +87,25 @@ impl HandlerContexts {
                 self.free.store(u32::MAX >> (CONTEXTS_MAX - self.count), Ordering::Relaxed);
             }
             wait_for(&self.free, 0, MISSING_CONTEXT_TICK);
+        }
+    }
+
+    /// Tries to count one more context that a call holds. Fails while calls hold half of the
+    /// contexts. After a failure, the next call that ends wakes the threads that wait.
+    fn try_begin_call(&self) -> bool {
+        let begin = |left: u32| match left {
+            0 => Some(AWAITED),
+            AWAITED => None,
+            left => Some(left - 1),
+        };
+        let seen = self.calls.fetch_update(Ordering::Acquire, Ordering::Relaxed, begin);
+        seen.is_ok_and(|left| left != 0)
+    }
+
+    fn end_call(&self) {
+        if self.calls.fetch_add(1, Ordering::Release) & AWAITED != 0 {
+            self.calls.fetch_and(!AWAITED, Ordering::Relaxed);
+            wake(&self.calls);
         }
     }
 
@@ -178,9 +196,8 @@ impl Drop for HandlerContext<'_> {
         if self.contexts.free.fetch_or(1 << self.nth, Ordering::Release) == 0 {
             wake(&self.contexts.free);
         }
-        if self.purpose == Purpose::Call && self.contexts.calls.fetch_add(1, Ordering::Release) == 0
-        {
-            wake(&self.contexts.calls);
+        if self.purpose == Purpose::Call {
+            self.contexts.end_call();
         }
     }
 }

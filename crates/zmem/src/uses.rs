@@ -39,7 +39,29 @@ impl Use {
     }
 }
 
-/// Changes the use of blocks of one chunk. A block that becomes free loses its contents. A block
+/// Changes the use of blocks at the start of `blocks` without opening their chunks, which needs no
+/// context. Stops before the first chunk that must be opened. Returns the first block whose use is
+/// not changed.
+pub(crate) fn set_use_of_closed(pager: &Pager, blocks: Range<usize>, to: Use) -> usize {
+    let mut next = blocks.start;
+    while next < blocks.end {
+        let part = next..blocks.end.min(chunk::blocks_of(pager, next).end);
+        let try_turn = |from, to| chunk::try_turn(pager, &part, from, to);
+        let is_done = match (to, chunk::state(pager, next)) {
+            (Use::Managed, Chunk::Untouched) | (Use::Free, Chunk::Vacant) => true,
+            (Use::Managed, Chunk::Vacant) => try_turn(Chunk::Vacant, Chunk::Untouched),
+            (Use::Free, Chunk::Untouched) => try_turn(Chunk::Untouched, Chunk::Vacant),
+            _ => false,
+        };
+        if !is_done {
+            break;
+        }
+        next = part.end;
+    }
+    next
+}
+
+/// Changes the use of blocks of one chunk, which is opened. A block that becomes free loses its contents. A block
 /// that was free becomes zeros. Any other block keeps its contents.
 ///
 /// # Errors
@@ -51,13 +73,6 @@ pub(crate) fn set_use(
     to: Use,
     buf: &mut [u8],
 ) -> Result<(), Error> {
-    let try_turn = |from, to| chunk::try_turn(pager, &blocks, from, to);
-    match to {
-        Use::Managed if try_turn(Chunk::Vacant, Chunk::Untouched) => return Ok(()),
-        Use::Free if chunk::is_vacant(pager, blocks.start) => return Ok(()),
-        Use::Free if try_turn(Chunk::Untouched, Chunk::Vacant) => return Ok(()),
-        _ => {}
-    }
     chunk::open(pager, blocks.start, |_| true);
     let mut next = blocks.start;
     while next < blocks.end {

@@ -28,13 +28,20 @@ fn time() -> Duration {
 const BLOCKS: [BlockOrder; 4] =
     [BlockOrder::Fixed(0), BlockOrder::Fixed(2), BlockOrder::Adaptive(2), BlockOrder::Fixed(4)];
 
+/// Returns whether enough blocks were evicted and filled for a meaningful test. On a busy machine,
+/// this takes longer than `time`.
+fn is_enough(region: &Region) -> bool {
+    let stats = region.stats();
+    stats.filled > 10 && stats.evicted > 10
+}
+
 /// Writes pages that only this thread uses, and compares these pages with a copy.
 fn play(region: &Region, own: usize, threads: usize, seed: u64, end: Instant) {
     let words = Words::of(region).0;
     let pages = region.len() / PAGE / threads;
     let mut rng = Rng::with_seed(seed);
     let mut shadow: Vec<Option<Box<[u64]>>> = vec![None; pages];
-    while Instant::now() < end {
+    while Instant::now() < end || !is_enough(region) {
         let nth = rng.usize(..pages);
         let at = (nth * threads + own) * PAGE / 8;
         let page = &words[at..at + PAGE / 8];
@@ -97,9 +104,7 @@ fn what_threads_write_is_what_they_read() {
             ended.into_iter().for_each(|ended| ended.unwrap());
         });
         region.check();
-        let stats = region.stats();
-        println!("{stats:?}");
-        assert!(stats.filled > 10 && stats.evicted > 10);
+        println!("{:?}", region.stats());
     });
 }
 

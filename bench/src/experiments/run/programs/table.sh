@@ -136,11 +136,11 @@ javac -d . $here/Index.java
 java -Xmx160m -cp $made Index $few
 
 #= go-build go golang-go
-go build -o program $here/index.go
-#-
-cp -r $GOCACHE cache; export GOCACHE=$PWD/cache
+go build -o program $here/index.go; cp $here/index.go .
 for n in {1..200}; do sed "s/func main/func main$n/" $here/index.go > part$n.go; done
-cp $here/index.go .; go build -trimpath -o out *.go; cksum out
+#-
+cp -r $GOCACHE cache; export GOCACHE=$PWD/cache; here=$PWD; cd $made
+go build -trimpath -o $here/out *.go; cksum < $here/out
 
 #= go go golang-go
 go build -o program $here/index.go

@@ -1,4 +1,4 @@
-//! Replacements for processors on which calls can't be dispatched yet.
+//! The functions of this crate for processors on which calls can't be dispatched yet.
 //!
 //! # Safety
 //! The functions have no effect.

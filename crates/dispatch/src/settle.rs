@@ -36,8 +36,9 @@ pub(crate) fn leave_stub(context: &mut Context) {
     }
 }
 
-/// Moves a context that was interrupted in `simple` or in a tail to the program's code. Returns
-/// whether a context in `simple` was moved to the site, before the call.
+/// If a signal interrupted `simple` or a tail, changes the signal's frame so that it shows an
+/// address in the program's code. Returns whether a context in `simple` was moved to the site,
+/// before the call.
 pub(crate) fn settle(context: &mut Context, info: &mut Info) -> bool {
     let Some(place) = place(context.instruction(), context.is_zero()) else {
         site::leave_tail(context);

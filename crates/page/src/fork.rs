@@ -131,8 +131,8 @@ fn install_once(
     Ok(())
 }
 
-/// Registers `member`, which is locked during every fork while it exists. If [`install`] fails, the
-/// member is not locked. To detect this failure, the owner calls `install` first.
+/// Registers `member`, which is locked during every fork while it exists. If [`install`] fails,
+/// forks do not lock this object. To detect this failure, the owner calls `install` first.
 pub fn register(member: Weak<dyn AtFork>, turn: Turn) {
     let _not_installed = install();
     REGISTRY.lock().add(member, turn);

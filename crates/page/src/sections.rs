@@ -43,7 +43,7 @@ pub(crate) struct Sections {
     /// The number of words of `used` that were written.
     used_touched: AtomicU32,
     used_bytes: AtomicUsize,
-    /// The number of pages of maps that have a used granule.
+    /// The number of those pages of the maps that contain an entry of a used granule.
     map_pages: AtomicUsize,
     address_index: Option<AddressIndex>,
     /// The number of pages in a granule.

@@ -110,8 +110,8 @@ words! {
     /// The bits by which this process cooperates with processes that access its memory (see
     /// `peers`).
     peers,
-    /// The number of bytes of shared memory that count for the process, with the bit `MAPS` (see
-    /// `shared_memory`).
+    /// The number of bytes of shared memory that count for the process. The word also contains the
+    /// bit `MAPS` (see `shared_memory`).
     shared,
     /// The first half of the name of the process's program, padded with zeros.
     name_begin,

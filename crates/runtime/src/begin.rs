@@ -82,7 +82,7 @@ fn arena(
     }
 }
 
-/// Creates the arena, and arms this thread.
+/// Creates the arena, and enables the dispatch of this thread's calls.
 fn start(
     settings: Settings,
     text: &OsStr,

@@ -109,8 +109,8 @@ fn advice(advice: c_int) -> (i64, [usize; 6]) {
     (libc::SYS_madvise, [PAGE, PAGE, advice as usize, 0, 0, 0])
 }
 
-/// Returns the calls that evict and fill blocks in a process with one thread, and that handle
-/// signals.
+/// Returns the system calls that a process with one thread needs to evict and fill blocks, and to
+/// handle signals.
 fn of_blocks() -> [(i64, [usize; 6]); 14] {
     let block = PAGE;
     let mapped = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE;

@@ -71,8 +71,8 @@ pub(crate) fn make_all_plain(program: &Program) -> Result<(), Failed> {
         .try_for_each(|part| uses::make_plain(&space.pieces, &program.arena, &part))
 }
 
-/// Manages memory again that a child of `vfork` made plain, and ends a confinement that the
-/// child caused.
+/// Memory that a child of `vfork` made plain becomes managed again, and a confinement that the
+/// child caused ends.
 pub(crate) fn manage_again(program: &Program) {
     if program.is_child_confined.swap(false, Relaxed) {
         program.end_confinement();

@@ -215,7 +215,7 @@ impl Histogram {
         Histogram(std::array::from_fn(|nth| self.0[nth].saturating_add(other.0[nth])))
     }
 
-    /// Returns the number of measured times.
+    /// Returns the number of measured durations.
     pub fn count(&self) -> u64 {
         self.0[..BUCKETS].iter().fold(0, |sum, count| sum.saturating_add(*count))
     }

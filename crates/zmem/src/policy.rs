@@ -127,7 +127,7 @@ pub(crate) const WAITING_SHARE: u64 = 64;
 /// An evicting thread waits at most this time until a compressor thread that it has started runs.
 /// Until then, the kernel counts the thread, but this crate does not.
 pub(crate) const START_TIME: Duration = Duration::from_micros(200);
-/// This number of starts are skipped after the system refused to start a compressor thread.
+/// The number of starts that are skipped after the system refused to start a compressor thread.
 pub(crate) const REFUSED_STARTS: u32 = 1000;
 /// The compressor thread measures the device after this number of stored blocks.
 pub(crate) const WEIGHED: usize = 16;

@@ -92,8 +92,8 @@ fn set_alternate_stack(bytes: usize) -> std::ops::Range<usize> {
     start..start + bytes
 }
 
-/// Returns the address of a mapped page behind the end of its file. An access to this page raises
-/// SIGBUS.
+/// Returns the address of a mapped page that lies past the end of its file. An access to this page
+/// raises SIGBUS.
 fn page_without_file() -> *mut u8 {
     // SAFETY: only this test uses the file, and the kernel chooses the address of the mapping.
     let page = unsafe {

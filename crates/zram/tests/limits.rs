@@ -193,8 +193,8 @@ fn limits_that_are_set_at_once_agree() {
     assert_eq!(device.total_limit(), Some(1 << 40));
 }
 
-/// The limit of all memory allows the pool to reach its own limit, even if each slot compresses to
-/// 64 bytes.
+/// The limit on total memory is so high that the pool reaches its own limit first, even if each
+/// slot compresses to 64 bytes.
 #[test]
 fn what_limits_tables_leaves_the_pool_its_own() {
     let mem_limit = 4 << 20;

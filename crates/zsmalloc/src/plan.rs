@@ -311,8 +311,8 @@ impl Draft {
 }
 
 /// Returns the cost of an open class in bytes. If the pool has grown, a class that has pages costs
-/// nothing. To close a class that has pages would free no page then, because the objects would
-/// remain in the class.
+/// nothing. If such a class were closed, no page would be freed, because the class's objects would
+/// remain in it.
 fn opening(size: &Size, purpose: Purpose) -> i64 {
     match purpose {
         Purpose::Growth if size.is_used => 0,

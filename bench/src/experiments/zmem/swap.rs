@@ -69,7 +69,7 @@ fn one(scene: &Scene<'_>, block: usize, report: &mut Report<'_>) -> Result<Rival
     Ok(over_kernel)
 }
 
-/// The times of rounds with the same touches, for uzram and for the kernel.
+/// The durations of rounds in which both sides touch the same pages: uzram's and the kernel's.
 struct Times {
     ours: Vec<Took>,
     kernel: Rival<Vec<Took>>,

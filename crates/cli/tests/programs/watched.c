@@ -157,7 +157,7 @@ int main(int count, char **args) {
     if (process == 0) child(mode, state, up[1]);
     if (read(up[0], &token, 1) != 1) return 2;
     // The debugger stops the sleeping thread after half of its time. If the sleep started again
-    // from zero, it would last half of its time longer.
+    // from zero, it would take one and a half times as long.
     usleep(SECONDS * 500000);
     int thread = shared->thread, is_traced = strcmp(mode, "file") != 0;
     if (is_traced && !stop(mode, thread)) return 3;

@@ -6,7 +6,7 @@ use crate::support::{Counts, Place};
 /// The instruction behind the call. `other` is an instruction that can't be moved to a tail.
 const SHAPES: [&str; 4] = ["other", "cmp", "mov", "ret"];
 
-/// Runs a test of simple.c for each kind of the instruction behind the call.
+/// Runs a test of simple.c for each kind of instruction that can follow the call.
 fn run(test: &str) -> Vec<[Counts; 2]> {
     run_shapes(test, &SHAPES)
 }

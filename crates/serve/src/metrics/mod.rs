@@ -11,8 +11,8 @@
 //! ```
 //! The server has places for `CLIENTS` clients. If all places are taken, a new client waits in the
 //! socket's backlog until a place is free. A client can be evicted after `METRICS_GRACE`, or as
-//! soon as it has received its answer. So a client that keeps its place does not exclude other
-//! clients. A burst of scrapes is answered one request after another.
+//! soon as it has received its answer. So a client that keeps its connection open does not exclude
+//! other clients. A burst of scrapes is answered one request after another.
 
 mod client;
 mod http;

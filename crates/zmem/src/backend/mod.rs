@@ -47,7 +47,7 @@ pub(crate) enum ForkResult {
     Copy,
     /// All blocks are resident, and the region is not managed.
     Plain,
-    /// The process has no memory of the region, and an access ends the process.
+    /// None of the region's memory is mapped in the process, so an access ends the process.
     Nothing,
 }
 

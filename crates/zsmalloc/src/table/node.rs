@@ -145,7 +145,8 @@ impl<'s> Node<'s> {
             let keys = self.address.add(self.kind.keys_at(self.row));
             std::slice::from_raw_parts(keys.cast().as_ptr(), count)
         };
-        // SAFETY: the node behind is complete (zs-W1), and is not freed before this node (zs-W2).
+        // SAFETY: the node to which this node links is complete (zs-W1), and is not freed before
+        // this node (zs-W2).
         (keys, behind.map(|node| unsafe { Node::new(node, self.row) }))
     }
 

@@ -168,9 +168,9 @@ check-aarch64:
 	tools/aarch64.sh check --workspace --exclude bench --exclude style $(if $(UZRAM_LONG),,$(PORTABLE:%=--exclude uzram-%)) --locked || \
 	  if [ $$? = 3 ]; then echo "check-aarch64: LEFT OUT"; else exit 1; fi
 
-# Tests behaviour only, because the emulator has this machine's memory ordering and its page size of 4 KiB. These tests are skipped:
-# tests of a process's memory, which includes the emulator's; a_killed_saver, which starts a program for aarch64; tests that fork,
-# because a child may wait for a lock of the emulator for ever; and every_refusal, which would take an hour.
+# Tests behaviour only, because the emulator has this machine's memory ordering and its page size of 4 KiB. Tests of a process's memory
+# are skipped, because that memory includes the emulator's. Tests that fork are skipped, because a child may wait for a lock of the
+# emulator for ever. a_killed_saver starts a program for aarch64, and every_refusal would take an hour, so they are skipped, too.
 aarch64:
 	UZRAM_LONG=1 $(MAKE) check-aarch64
 	tools/aarch64.sh fetch qemu

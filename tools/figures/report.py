@@ -14,7 +14,7 @@ def table_processors(r):
 
 def table_failed(r):
     def missed(line):
-        """Formats the value with so many digits that it differs from its bound."""
+        """Formats the value with the fewest digits by which it differs from its bound."""
         bound = line["must"].split()[-1]
         digits = (f"{line['value']:.{count}f}" for count in range(2, 6))
         return next((text for text in digits if float(text) != float(bound)), str(line["value"]))

@@ -1,5 +1,4 @@
-//! Tests the end of `uzram serve`. All acknowledged data are saved after any signal and in any
-//! state of the files.
+//! Tests the end of `uzram serve`: acknowledged data are saved after each signal that ends it.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 

@@ -1,6 +1,6 @@
 //! The properties of an ELF file that determine whether a host can run the program.
 
-use crate::policy::NOTES_BYTES_MAX;
+use crate::policy::{NOTES_BYTES_MAX, NOTES_MAX};
 use object::elf::{EM_X86_64, ET_DYN, ET_EXEC, FileHeader64, PT_INTERP};
 use object::read::elf::{FileHeader as _, Note, ProgramHeader as _};
 use object::{FileKind, LittleEndian, ReadCache};
@@ -48,7 +48,8 @@ impl Loading {
         let segments = header.program_headers(end, data)?;
         // The kernel does not read these notes, so they may be damaged.
         let notes = segments.iter().filter(|segment| segment.p_filesz(end) <= NOTES_BYTES_MAX);
-        let mut notes = notes.filter_map(|segment| segment.notes(end, data).ok()?);
+        let mut notes =
+            notes.take(NOTES_MAX).filter_map(|segment| segment.notes(end, data).ok()?);
         let is_own = |note: Note<'_, _>| note.name() == HOST_NOTE;
         if notes.any(|mut notes| from_fn(|| notes.next().ok()?).any(is_own)) {
             return Ok(Loading::Host);

@@ -63,7 +63,7 @@ fn arena(
     let limit = settings.options.limit.map_or(ARENA_MAX, |limit| limit as usize);
     let least = settings.arena.unwrap_or(limit.saturating_mul(LIMITS).max(ARENA_LEAST));
     loop {
-        let room = bytes / ROOM_SHARE / CHUNK * CHUNK;
+        let (half, room) = (bytes / 2 / CHUNK * CHUNK, bytes / ROOM_SHARE / CHUNK * CHUNK);
         let shared = || group.map(|file| Arc::<GroupMember>::clone(&file.member) as Arc<_>);
         let made_at =
             |start| Arena::with_room(start, bytes - room, room, &settings.options, shared());
@@ -74,9 +74,9 @@ fn arena(
         match made {
             // The kernel may have refused the arena because of the limit on address space.
             Err(zmem::Error::System { .. }) if bytes > ARENA_MIN => {
-                bytes = (bytes / 2).max(ARENA_MIN)
+                bytes = half.max(ARENA_MIN);
             }
-            Ok((arena, _)) if arena.block() > UNIT_MAX && bytes / 2 >= least => bytes /= 2,
+            Ok((arena, _)) if arena.block() > UNIT_MAX && half >= least => bytes = half,
             made => return made,
         }
     }

@@ -39,14 +39,16 @@ pub(crate) fn tend(program: &Program, nth: u64) {
 /// Measures memory outside of the arena before the kernel maps more of it, and makes room. The
 /// program has probably written to the memory that was mapped before.
 fn weigh_opened(program: &Program, number: i64, args: &[usize; 6]) {
-    let bytes = mappings::opened_bytes(number, args);
     let limit = program.settings.options.limit.filter(|_| program.group.is_some());
-    let (Some(limit), true) = (limit, bytes > 0) else { return };
+    let Some(limit) = limit else { return };
     let part = limit as usize / OPENED_SHARE;
-    if program.opened.fetch_add(bytes, Relaxed) + bytes > part {
+    // The program may pass any number. A sum of bounded numbers does not overflow.
+    let bytes = mappings::opened_bytes(number, args).min(part + 1);
+    if bytes > 0 && program.opened.fetch_add(bytes, Relaxed) + bytes > part {
         program.opened.store(0, Relaxed);
         program.arena.weigh_process();
-        program.arena.make_room(bytes.min(part));
+        program.arena.yield_room(false);
+        program.arena.make_room(bytes);
     }
 }
 

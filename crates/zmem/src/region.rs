@@ -23,11 +23,10 @@ use std::sync::Arc;
 /// resident), except with [`BackendKind::Userfaultfd`](crate::BackendKind).
 ///
 /// An access to an absent block raises SIGSEGV. If the thread has blocked SIGSEGV, the kernel kills
-/// the process. So code that accesses a region must not block SIGSEGV by its mask or by `sa_mask`.
-/// For example, do not fill such a mask by `sigfillset`. In a program that forks, a handler that
-/// can interrupt the allocator must access only [locked](Self::lock) ranges. Otherwise, the fork
-/// could wait for the allocator while the handler's fault waits for the fork. An `mprotect` by the
-/// program does not last, because the pager changes the protection of blocks.
+/// the process. So code that accesses a region must not block SIGSEGV by its mask or by `sa_mask`
+/// (for example by `sigfillset`). In a program that forks, a handler that can interrupt the
+/// allocator must access only [locked](Self::lock) ranges. Otherwise, the fork could wait for the
+/// allocator while the handler's fault waits for the fork. The pager overwrites protections.
 ///
 /// ```
 /// let options = zmem::Options { limit: Some(16 << 20), ..zmem::Options::default() };

@@ -61,8 +61,8 @@ pub(crate) fn set_use_of_closed(pager: &Pager, blocks: Range<usize>, to: Use) ->
     next
 }
 
-/// Changes the use of blocks of one chunk, which is opened. A block that becomes free loses its contents. A block
-/// that was free becomes zeros. Any other block keeps its contents.
+/// Opens a chunk, and changes the use of blocks of this chunk. A block that becomes free loses its
+/// contents. A block that was free becomes zeros. Any other block keeps its contents.
 ///
 /// # Errors
 /// [`Error::Locked`] if a block that should become plain has too many pins. After this error, the

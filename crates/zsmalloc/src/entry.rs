@@ -51,8 +51,7 @@ pub(crate) enum Busy {
     Exclusive,
     /// The entry has the maximum number of readers.
     Readers,
-    /// The entry is frozen, because its leaf is being converted, or because the conversion was
-    /// abandoned.
+    /// The entry is frozen, because a conversion of its leaf has begun or was abandoned.
     Frozen,
 }
 

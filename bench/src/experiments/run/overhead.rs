@@ -12,7 +12,7 @@ use crate::report::{Bound, Figure, Report};
 use crate::summary::{median, ratio};
 use crate::turns::{each, in_turns};
 
-pub(super) const NAME: &str = "run-overhead";
+const NAME: &str = "run-overhead";
 /// Programs of the table of `run-programs` that are also measured.
 const LARGE: [&str; 3] = ["go-build", "javac", "java"];
 const WALL_MAX: f64 = 1.03;
@@ -26,7 +26,7 @@ pub fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
     let place = Place::new(Scale::of(request))?;
     let turns = request.operations.unwrap_or(TURNS);
     if request.wants(START) {
-        start::run(&place, turns, report)?;
+        start::run(NAME, &place, turns, report)?;
     }
     let bytes = BYTES.iter().map(|job| (job, BYTES_MAX));
     let jobs = [&HEAP].into_iter().chain(&JOBS).map(|job| (job, WALL_MAX)).chain(bytes);

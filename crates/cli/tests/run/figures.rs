@@ -139,6 +139,24 @@ assert all(managed[at:at + 64] == managed[at + 64:at + 128] for at in range(0, 2
     assert_eq!(ended.code, Some(0), "{ended:?}");
 }
 
+#[test]
+fn absurd_lengths_are_refused_as_natively() {
+    const ASK: &str = "
+import ctypes
+libc = ctypes.CDLL(None)
+size, at, MIB = ctypes.c_size_t, 0x2000000000, 1 << 20
+libc.mmap.restype = size
+libc.mmap.argtypes = [size, size] + 4 * [ctypes.c_long]
+libc.mprotect.argtypes = [size, size, ctypes.c_int]
+assert libc.mmap(at, MIB // 8, 3, 0x100022, -1, 0) == at
+for bytes in 2**64 - 1, 2**64 - 4096:
+    assert libc.mprotect(at, bytes, 3) == -1
+    assert libc.mmap(0, bytes, 3, 0x22, -1, 0) == 2**64 - 1
+    assert libc.mremap(size(at), size(4096), size(bytes), 1) == -1";
+    let ended = end_of(&["--limit", "32M", "--"], &["python3", "-s", "-E", "-c", ASK]);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+}
+
 /// The child is killed while its parent runs. The parent is killed at the end.
 #[test]
 fn processes_that_signals_kill_have_their_figures() {

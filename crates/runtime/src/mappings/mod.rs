@@ -99,7 +99,7 @@ pub(crate) fn opened_bytes(number: i64, args: &[usize; 6]) -> usize {
     let is_written = third as i32 & libc::PROT_WRITE != 0;
     let is_private = || flags as i32 & libc::MAP_TYPE == libc::MAP_PRIVATE;
     match number {
-        libc::SYS_mprotect if is_written => bytes,
+        libc::SYS_mprotect | libc::SYS_pkey_mprotect if is_written => bytes,
         libc::SYS_mmap if is_written && is_private() => bytes,
         libc::SYS_mremap => third.saturating_sub(bytes),
         _ => 0,

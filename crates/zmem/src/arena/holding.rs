@@ -81,20 +81,32 @@ impl Holding {
     /// evict all blocks of a program whose data do not compress.
     pub fn yield_room(&self, waits: bool) {
         let limit = &self.calls.pager.limit;
-        self.evict_while(|| (waits || limit.is_wanted(0)) && evictable::is_above_share(limit));
+        let is_more = || (waits || limit.is_wanted(0)) && evictable::is_above_share(limit);
+        while is_more() && self.try_step(usize::MAX) {}
     }
 
-    /// Evicts until `bytes` of memory outside of the arena have room below the limit.
+    /// Evicts at most about `bytes` bytes, until as much memory outside of the arena has room below
+    /// the limit.
     pub fn make_room(&self, bytes: usize) {
         let blocks = bytes.div_ceil(self.calls.pager.sizes.block);
-        self.evict_while(|| self.calls.pager.limit.is_wanted(blocks));
+        let step = self.calls.pager.step_blocks();
+        for start in (0..blocks).step_by(step) {
+            let is_wanted = self.calls.pager.limit.is_wanted(blocks);
+            if !is_wanted || !self.try_step(blocks - start) {
+                return;
+            }
+        }
     }
 
-    fn evict_while(&self, is_more: impl Fn() -> bool) {
-        let step = self.calls.pager.step_blocks();
-        while self.calls.pager.limit.may_try() && is_more() {
-            room::paced(&self.calls.pager, step, || self.calls.evict(Goal::AtLeast(step)));
+    /// Evicts a step of at most `most` blocks, unless evictions pause.
+    fn try_step(&self, most: usize) -> bool {
+        let pager = &self.calls.pager;
+        let step = pager.step_blocks().min(most).min(room::blocks_above_floor(pager));
+        let may_try = pager.limit.may_try();
+        if may_try {
+            room::paced(pager, step, || self.calls.evict(Goal::AtLeast(step)));
         }
+        may_try
     }
 
     /// Evicts as [`yield_room`](Self::yield_room) does, after many blocks were unpinned. The memory

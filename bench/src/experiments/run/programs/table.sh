@@ -139,8 +139,8 @@ java -Xmx160m -cp $made Index $few
 go build -o program $here/index.go; cp $here/index.go .
 for n in {1..200}; do sed "s/func main/func main$n/" $here/index.go > part$n.go; done
 #-
-cp -r $GOCACHE cache; export GOCACHE=$PWD/cache; here=$PWD; cd $made
-go build -trimpath -o $here/out *.go; cksum < $here/out
+cp -r $GOCACHE cache; export GOCACHE=$PWD/cache; out=$PWD/out; cd $made
+go build -trimpath -o $out *.go; cksum < $out
 
 #= go go golang-go
 go build -o program $here/index.go

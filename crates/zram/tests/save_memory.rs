@@ -21,14 +21,8 @@ const SMALL: usize = 1024;
 
 static IS_FULL: AtomicBool = AtomicBool::new(false);
 
-/// An allocator that refuses large allocations while `IS_FULL` is set. The main thread, which runs
-/// the test harness, is never refused.
+/// An allocator that refuses large allocations while `IS_FULL` is set.
 struct Refusing;
-
-fn is_main_thread() -> bool {
-    // SAFETY: neither call has an effect.
-    unsafe { libc::gettid() == libc::getpid() }
-}
 
 #[global_allocator]
 static MEMORY: Refusing = Refusing;
@@ -36,7 +30,7 @@ static MEMORY: Refusing = Refusing;
 // SAFETY: each call is passed to the system's allocator, or returns null.
 unsafe impl GlobalAlloc for Refusing {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        if layout.size() >= SMALL && IS_FULL.load(SeqCst) && !is_main_thread() {
+        if layout.size() >= SMALL && IS_FULL.load(SeqCst) {
             return std::ptr::null_mut();
         }
         // SAFETY: the caller fulfills the requirements of `alloc`, which are the same for `System`.

@@ -243,6 +243,18 @@ impl Hull {
     }
 }
 
+/// Selects classes whose sizes are about an eighth apart. Contains the last selected size in bytes.
+struct Spread(usize);
+
+impl Spread {
+    /// Returns whether the class of `bytes` bytes is selected. The sizes ascend from call to call.
+    fn opens(&mut self, bytes: usize) -> bool {
+        let opens = bytes >= policy::spread(self.0);
+        self.0 = if opens { bytes } else { self.0 };
+        opens
+    }
+}
+
 /// A plan before it is published. The draft is on the stack, because a store that computes a plan
 /// must not allocate.
 struct Draft {
@@ -254,11 +266,9 @@ impl Draft {
     /// about an eighth apart. For a pool without objects, [`new`](Self::new) opens the same
     /// classes, but needs more time and stack.
     fn of_empty(len: usize, bytes: impl Fn(usize) -> usize) -> Self {
-        let (mut draft, mut last) = (Draft { open: [false; CLASSES_MAX] }, 0);
+        let (mut draft, mut spread) = (Draft { open: [false; CLASSES_MAX] }, Spread(0));
         for position in 0..len {
-            let bytes = bytes(position);
-            draft.open[position] = bytes >= policy::spread(last) || position + 1 == len;
-            last = if draft.open[position] { bytes } else { last };
+            draft.open[position] = spread.opens(bytes(position)) || position + 1 == len;
         }
         draft
     }
@@ -270,17 +280,17 @@ impl Draft {
         // Element j holds the best open class below class j, if class j is open. The element is the
         // position of the lower class plus 1, or 0 if no lower class is open.
         let mut before = [0; CLASSES_MAX];
-        // `spread` has the classes to open for sizes without objects, and `populated` has the sizes
+        // `apart` has the classes to open for sizes without objects, and `populated` has the sizes
         // with objects.
-        let spread = Self::of_empty(len, |position| size(position).bytes).open;
-        let mut populated = [false; CLASSES_MAX];
-        let (mut count, mut bytes) = (0, 0);
+        let (mut populated, mut apart) = ([false; CLASSES_MAX], [false; CLASSES_MAX]);
+        let (mut count, mut bytes, mut spread) = (0, 0, Spread(0));
         for position in 0..len {
             let size = size(position);
             let x = size.bytes as i64;
             count += size.population;
             bytes += size.population as i64 * x;
             populated[position] = size.population > 0;
+            apart[position] = spread.opens(size.bytes);
             let best = hull.lowest(x);
             before[position] = best.open;
             let cost = best.at(x) + opening(&size, purpose) + count as i64 * x - bytes;
@@ -292,7 +302,7 @@ impl Draft {
             draft.open[position] = true;
             open = before[position] as usize;
         }
-        draft.open_for_unknown(&populated[..len], &spread[..len]);
+        draft.open_for_unknown(&populated[..len], &apart[..len]);
         draft
     }
 

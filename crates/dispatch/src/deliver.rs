@@ -62,7 +62,7 @@ pub(crate) fn send(thread: &Thread, context: &mut Context, info: &Info, base: Op
     let action = thread.actions().take(info.signal);
     let is_blocked = is_owned(info.signal) && mask & bit(info.signal) != 0;
     if !action.is_handler() || is_blocked {
-        // The program ignores this signal, which a process has sent. Faults can't be ignored.
+        // A process has sent this signal, and the program ignores it. A fault can't be ignored.
         if action.handler == libc::SIG_IGN && is_sent {
             return;
         }

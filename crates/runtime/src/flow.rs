@@ -30,17 +30,10 @@ pub(crate) fn tend(program: &Program, nth: u64) {
         program.arena.weigh_process();
         over_limit::warn_if_over_limit(program);
     }
-    if member.group().is_short() && may_evict(program) {
+    if member.group().is_short() {
         program.arena.yield_room(false);
     }
     report::show_now_and_then(program);
-}
-
-/// Returns whether this process may evict during a call. A process that shares another process's
-/// memory has possibly stopped a thread of that process, as LeakSanitizer does, and the stopped
-/// thread possibly holds a lock that an eviction needs.
-fn may_evict(program: &Program) -> bool {
-    !program.arena.is_lent()
 }
 
 /// Measures memory outside of the arena before the kernel maps more of it, and makes room. The
@@ -51,8 +44,7 @@ fn weigh_opened(program: &Program, number: i64, args: &[usize; 6]) {
     let part = limit as usize / OPENED_SHARE;
     // The program may pass any number. A sum of bounded numbers does not overflow.
     let bytes = mappings::opened_bytes(number, args).min(part + 1);
-    let is_due = || program.opened.fetch_add(bytes, Relaxed) + bytes > part;
-    if bytes > 0 && is_due() && may_evict(program) {
+    if bytes > 0 && program.opened.fetch_add(bytes, Relaxed) + bytes > part {
         program.opened.store(0, Relaxed);
         program.arena.weigh_process();
         program.arena.yield_room(false);
@@ -164,8 +156,7 @@ pub(crate) fn after(program: &Program, call: &mut Call, outcome: Outcome) -> Ste
     }
     peers::do_left(program);
     let unpinned = pins::release(&program.arena, call.note());
-    let is_much = |limit| unpinned as u64 > limit / MUCH_SHARE;
-    if program.settings.options.limit.is_some_and(is_much) && may_evict(program) {
+    if program.settings.options.limit.is_some_and(|limit| unpinned as u64 > limit / MUCH_SHARE) {
         program.arena.yield_unpinned();
     }
     match outcome {

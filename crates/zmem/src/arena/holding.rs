@@ -98,11 +98,13 @@ impl Holding {
         }
     }
 
-    /// Evicts a step of at most `most` blocks, unless evictions pause.
+    /// Evicts a step of at most `most` blocks, unless evictions pause. A process that shares the
+    /// memory of another evicts nothing here. It has possibly stopped a thread of the other, as
+    /// LeakSanitizer does, and the stopped thread possibly holds a lock that an eviction needs.
     fn try_step(&self, most: usize) -> bool {
         let pager = &self.calls.pager;
         let step = pager.step_blocks().min(most).min(room::blocks_above_floor(pager));
-        let may_try = pager.limit.may_try();
+        let may_try = pager.limit.may_try() && !self.is_lent();
         if may_try {
             room::paced(pager, step, || self.calls.evict(Goal::AtLeast(step)));
         }

@@ -78,6 +78,9 @@ pub enum SimpleClass {
     Path = 5,
     /// The call is issued if the path in its second argument does not begin with `/p`.
     PathAt = 6,
+    /// The call is issued like `Close` if its second argument is a command from 1 to 4: `F_GETFD`,
+    /// `F_SETFD`, `F_GETFL` or `F_SETFL`.
+    Status = 7,
 }
 
 /// Whether a pager issues a call itself: in the process, on the pager's thread, or in a host that

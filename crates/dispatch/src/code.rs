@@ -104,13 +104,23 @@ fn parse(line: &[u8]) -> Option<Mapping> {
     })
 }
 
-/// Writes bytes to memory of this process, even if the memory is protected. The mapping is private,
-/// so other processes do not see the written bytes. Returns whether all bytes were written.
-pub(crate) fn write(address: usize, bytes: &[u8]) -> bool {
-    // /proc/self/mem belongs to the first thread, and can't be used after that thread has ended.
-    let Ok(file) = OwnFile::open(c"/proc/thread-self/mem", libc::O_WRONLY) else { return false };
-    let args = [file.descriptor(), bytes.as_ptr().addr(), bytes.len(), address, 0, 0];
-    system(libc::SYS_pwrite64, args) == Ok(bytes.len())
+/// Writes to memory of this process, even if the memory is protected.
+#[derive(Debug)]
+pub(crate) struct Writer(OwnFile);
+
+impl Writer {
+    pub(crate) fn open() -> Option<Writer> {
+        // /proc/self/mem belongs to the first thread, and can't be used after that thread has
+        // ended.
+        OwnFile::open(c"/proc/thread-self/mem", libc::O_WRONLY).ok().map(Writer)
+    }
+
+    /// Writes bytes. The mapping is private, so other processes do not see the written bytes.
+    /// Returns whether all bytes were written.
+    pub(crate) fn write(&self, address: usize, bytes: &[u8]) -> bool {
+        let args = [self.0.descriptor(), bytes.as_ptr().addr(), bytes.len(), address, 0, 0];
+        system(libc::SYS_pwrite64, args) == Ok(bytes.len())
+    }
 }
 
 #[cfg(test)]

@@ -200,7 +200,7 @@ fn came(thread: &Thread, info: &mut Info, context: &mut Context) {
     // forever.
     let is_step = info.signal == libc::SIGTRAP && info.code == libc::TRAP_TRACE;
     if is_settled && (is_touch || is_step) {
-        context.set_instruction(context.instruction() + CALL_BYTES);
+        context.return_to(context.instruction() + CALL_BYTES);
         // SAFETY: the context is now that of a dispatched call, and only this thread accesses it.
         return unsafe { dispatched(thread, context) };
     }

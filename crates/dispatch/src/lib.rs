@@ -44,6 +44,7 @@ mod here {
     pub(crate) mod system;
     pub(crate) mod thread;
     pub(crate) mod user;
+    pub(crate) mod way;
     pub(crate) mod x86_64;
 
     pub use arm::arm;

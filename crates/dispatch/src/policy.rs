@@ -10,6 +10,11 @@ pub(crate) const SITE_CALLS: u32 = 16;
 pub(crate) const SITES: usize = 256;
 /// The maximum number of table entries in which a dispatched simple call searches for its site.
 pub(crate) const PROBES: usize = 8;
+/// The least and the greatest distance in bytes between code and the stubs of its pads. The stubs
+/// lie below the code, because the memory above a program's code often becomes its heap. Code
+/// reaches stubs at distances of up to 2 GiB.
+pub(crate) const NEAREST_STUB: usize = 64 << 10;
+pub(crate) const FARTHEST_STUB: usize = 1 << 30;
 /// The maximum number of managed blocks in the buffer of a simple call. A longer buffer has more
 /// than 120 KiB, and copying the buffer takes longer than dispatching the call.
 pub(crate) const SIMPLE_BLOCKS_MAX: usize = 32;

@@ -4,7 +4,7 @@
 use crate::policy::{PROBES, SITES};
 use crate::x86_64::frame::{CALL_BYTES, Context};
 use crate::x86_64::info::Info;
-use crate::x86_64::stub::STUB_BYTES;
+use crate::x86_64::stub::{JUMP_BYTES, STUB_BYTES};
 use crate::x86_64::tail::{self, Progress};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::*};
 
@@ -24,6 +24,8 @@ pub(crate) struct Site {
     pub(crate) stub: AtomicUsize,
     /// The address of the site's tail, or 0 if the site never had a tail.
     pub(crate) tail: AtomicUsize,
+    /// The address of the pad to which the site jumps, or 0 if the site never had a pad.
+    pub(crate) pad: AtomicUsize,
     /// The number of calls from the site, or `PATCHED` or `LEFT`.
     pub(crate) state: AtomicU32,
 }
@@ -33,6 +35,7 @@ static TABLE: [Site; SITES] = [const {
         address: AtomicUsize::new(0),
         stub: AtomicUsize::new(0),
         tail: AtomicUsize::new(0),
+        pad: AtomicUsize::new(0),
         state: AtomicU32::new(0),
     }
 }; SITES];
@@ -52,20 +55,24 @@ pub(crate) fn patched() -> impl Iterator<Item = &'static Site> {
     TABLE.iter().filter(|site| site.state.load(Acquire) == PATCHED)
 }
 
-/// Moves a context that was interrupted in a stub to the stub's site. Returns whether the context
-/// was in a stub. The stub of a restored site is possibly unmapped. A thread that fetches an
-/// instruction from the unmapped stub faults.
+/// Moves a context that was interrupted in a stub or a pad to the site. Returns whether the context
+/// was moved, or is at a site that is being changed (di-18). The stub of a restored site is possibly
+/// unmapped. A thread that fetches an instruction from the unmapped stub faults.
 pub(crate) fn leave(context: &mut Context, info: &Info) -> bool {
     if !HAS_STUBS.load(Acquire) {
         return false;
     }
     let at = context.instruction();
-    let is_fetch = info.signal == libc::SIGSEGV && info.call_address == at;
+    let is_fault = info.signal == libc::SIGSEGV;
+    let is_fetch = is_fault && info.call_address == at;
+    let is_halt = is_fault && info.code == libc::SI_KERNEL;
     let is_here = |site: &&Site| {
-        let (stub, state) = (site.stub.load(Acquire), site.state.load(Acquire));
-        stub != 0
-            && (stub..stub + STUB_BYTES).contains(&at)
-            && (state == PATCHED || state == LEFT && is_fetch)
+        let (stub, pad) = (site.stub.load(Acquire), site.pad.load(Acquire));
+        let state = site.state.load(Acquire);
+        let is_behind = stub != 0 && (stub..stub + STUB_BYTES).contains(&at)
+            || pad != 0 && (pad..pad + JUMP_BYTES).contains(&at);
+        is_behind && (state == PATCHED || state == LEFT && is_fetch)
+            || is_halt && pad != 0 && site.address.load(Relaxed) == at
     };
     let site = TABLE.iter().find(is_here);
     site.inspect(|site| context.set_instruction(site.address.load(Relaxed))).is_some()

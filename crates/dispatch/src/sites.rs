@@ -25,14 +25,14 @@
 //!
 //! Stubs lie in memory of this crate, at addresses that were free.
 
-use crate::code::{mapping_of, write};
-use crate::hook::hook;
+use crate::code::{Writer, mapping_of};
 use crate::pause::pause;
-use crate::policy::{PAGE, SITE_CALLS};
+use crate::policy::SITE_CALLS;
 use crate::site::{HAS_STUBS, LEFT, PATCHED, Site, find, patched};
 use crate::user::read_memory;
+use crate::way;
 use crate::x86_64::frame::CALL_BYTES;
-use crate::x86_64::stub::{self, JUMP, JUMP_BYTES, STUB_BYTES, SYSCALL};
+use crate::x86_64::stub::{self, HALT, JUMP, JUMP_BYTES, STUB_BYTES, SYSCALL};
 use crate::x86_64::tail;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
@@ -69,51 +69,45 @@ fn patch(site: &Site) -> Option<()> {
     let address = site.address.load(Relaxed);
     let mut code = [0; JUMP_BYTES];
     let is_syscall = read_memory(address, &mut code) && code.starts_with(&SYSCALL);
-    if !is_syscall || !mapping_of(address)?.is_private_code() {
-        return None;
-    }
-    let stub = stub::place(address, code)?;
-    let is_apart = patched().all(|other| {
-        stub.abs_diff(other.stub.load(Relaxed)) >= STUB_BYTES
-            && address.abs_diff(other.address.load(Relaxed)) >= JUMP_BYTES
-    });
-    if !is_apart {
-        return None;
-    }
-    let (first, last) = (stub / PAGE * PAGE, (stub + STUB_BYTES - 1) / PAGE * PAGE);
-    for page in (first..=last).step_by(PAGE) {
-        if !is_ours(page) && !hook().map_code(page..page + PAGE) {
-            return None;
-        }
-    }
+    let mapping = mapping_of(address).filter(|mapping| is_syscall && mapping.is_private_code())?;
+    let way = way::find(address, code, &mapping)?;
     let behind = address + CALL_BYTES;
     let mut moved = [0; tail::MOVED_MAX];
     let code = read_memory(behind, &mut moved).then(|| tail::code(behind, &moved)).flatten();
-    let tail = code.and_then(|code| write_tail(&code));
-    if !write(stub, &stub::code(tail.unwrap_or(behind))) {
+    let memory = Writer::open()?;
+    let tail = code.and_then(|code| write_tail(&memory, &code));
+    let is_written = memory.write(way.stub, &stub::code(tail.unwrap_or(behind)))
+        && way.pad.is_none_or(|pad| memory.write(pad.address, &pad.long));
+    if !is_written {
         return None;
     }
     site.tail.store(tail.unwrap_or(0), Release);
+    site.pad.store(way.pad.map_or(0, |pad| pad.address), Release);
     // The state is set before the jump is written, so a child of `fork` never has the jump without
     // the state.
-    site.stub.store(stub, Release);
+    site.stub.store(way.stub, Release);
     site.state.store(PATCHED, Release);
-    write(address, &[JUMP]).then_some(())
+    let is_replaced = match way.pad {
+        Some(pad) => change(&memory, address, pad.short),
+        None => memory.write(address, &[JUMP]),
+    };
+    is_replaced.then_some(())
+}
+
+/// Changes both bytes of a site (di-18). Returns false if nothing was changed.
+fn change(memory: &Writer, address: usize, [first, second]: [u8; CALL_BYTES]) -> bool {
+    let is_begun = memory.write(address, &[HALT]);
+    // A thread that executes `HALT` faults, and its call is dispatched. So the site is correct even
+    // if a later write fails.
+    let _changed =
+        is_begun && memory.write(address + 1, &[second]) && memory.write(address, &[first]);
+    is_begun
 }
 
 /// Writes a tail. Returns the tail's address, or `None` if all tails are used or the write fails.
-fn write_tail(code: &[u8]) -> Option<usize> {
+fn write_tail(memory: &Writer, code: &[u8]) -> Option<usize> {
     let tail = tail::place(TAILS.fetch_add(1, Relaxed))?;
-    write(tail, code).then_some(tail)
-}
-
-/// Returns whether a page contains stubs.
-fn is_ours(page: usize) -> bool {
-    let end = page + PAGE;
-    patched().any(|site| {
-        let stub = site.stub.load(Relaxed);
-        stub < end && page < stub + STUB_BYTES
-    })
+    memory.write(tail, code).then_some(tail)
 }
 
 /// Restores the instructions of sites whose code or stub lies in `range`. A hook calls this
@@ -125,20 +119,33 @@ pub fn release(range: &Range<usize>, is_moved: bool) -> bool {
     }
     (0..).take_while(|_| IS_HELD.swap(true, Acquire)).for_each(pause);
     let touches = |start: usize, bytes: usize| start < range.end && range.start < start + bytes;
+    way::forget(range);
     let mut is_done = true;
     for site in patched() {
-        let (address, stub) = (site.address.load(Relaxed), site.stub.load(Relaxed));
-        let has_stub = touches(stub, STUB_BYTES);
-        if has_stub || touches(address, JUMP_BYTES) {
-            if write(address, &SYSCALL[..1]) {
+        let [address, stub, pad] =
+            [&site.address, &site.stub, &site.pad].map(|word| word.load(Relaxed));
+        let has_way = touches(stub, STUB_BYTES) || pad != 0 && touches(pad, JUMP_BYTES);
+        if has_way || touches(address, JUMP_BYTES) {
+            if restore(address, pad != 0) {
                 site.state.store(LEFT, Release);
             } else {
-                is_done &= !has_stub && !is_moved;
+                is_done &= !has_way && !is_moved;
             }
         }
     }
     IS_HELD.store(false, Release);
     is_done
+}
+
+/// Restores the instruction of a site. Returns false if the site still has its jump.
+fn restore(address: usize, has_pad: bool) -> bool {
+    Writer::open().is_some_and(|memory| {
+        if has_pad {
+            change(&memory, address, SYSCALL)
+        } else {
+            memory.write(address, &SYSCALL[..1])
+        }
+    })
 }
 
 /// Restores all sites, and prevents further replacements. Called before the program filters its

@@ -8,7 +8,7 @@ use crate::count::Count::{Int, Long};
 use crate::named::{ENDED, NamedSpec, REPEATED, RESTARTED, behind, temporary};
 use crate::options;
 use crate::sizes::{EPOLL_EVENT, POLLFD, SIGSET, TIME};
-use crate::spec::SimpleClass::{Buffer, Close, Direct, PathAt};
+use crate::spec::SimpleClass::{Buffer, Close, Direct, PathAt, Status};
 use crate::spec::{Special, Wait};
 use crate::when::When::{self, Always, Negative, Null};
 
@@ -50,7 +50,7 @@ pub(super) const ROWS: &[NamedSpec] = &[
     row!(SYS_dup; brief),
     row!(SYS_dup3; brief),
     row!(SYS_pipe2, output(8); brief),
-    row!(SYS_fcntl, Plain, Plain, options::FCNTL; needed),
+    row!(SYS_fcntl, Plain, Plain, options::FCNTL; simple(Status), needed),
     row!(SYS_ioctl, Plain, Plain, Ioctl; keeps(IOCTL_KEEPS), is(IOCTL_SPECIAL)),
     row!(SYS_flock; waits(REPEATED)),
     row!(SYS_fsync; waits(ENDED)),
@@ -68,7 +68,7 @@ pub(super) const ROWS: &[NamedSpec] = &[
     row!(SYS_eventfd2),
     row!(SYS_cachestat, Plain, input(16), output(40)),
     row!(SYS_epoll_create1),
-    row!(SYS_epoll_ctl, Plain, Plain, Plain, options::EPOLL_EVENT; brief),
+    row!(SYS_epoll_ctl, Plain, Plain, Plain, options::EPOLL_EVENT; brief, simple(Direct)),
     row!(SYS_epoll_pwait, Plain, outputs(Int(2), EPOLL_EVENT), Plain, Plain, input(SIGSET);
         is(Special::Signals), waits(Wait { repeats: Negative(3), ..ENDED }), masks(temporary(4))),
     row!(SYS_epoll_pwait2, Plain, outputs(Int(2), EPOLL_EVENT), Plain, input(TIME), input(SIGSET);

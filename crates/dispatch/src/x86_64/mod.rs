@@ -4,6 +4,7 @@ pub(crate) mod frame;
 pub(crate) mod info;
 pub(crate) mod instructions;
 pub(crate) mod keys;
+pub(crate) mod pad;
 pub(crate) mod place;
 pub mod simple;
 pub(crate) mod stub;

@@ -30,6 +30,9 @@
     .set CLOSE, 4
     .set PATH, 5
     .set PATH_AT, 6
+    .set STATUS, 7
+    # The commands of STATUS are 1 to this number.
+    .set STATUS_LAST, 4
     .set MSG_ZEROCOPY, 0x4000000
 
     # States of a block's word.
@@ -93,6 +96,8 @@ uzram_dispatch_\name:
     cmp r11d, RECEIVE
     jb 10f
     je 5f
+    cmp r11d, STATUS
+    je 4f
     cmp r11d, PATH
     jb 6f
     mov rcx, rdi
@@ -109,6 +114,9 @@ uzram_dispatch_\name:
     or rcx, r9
     jnz 90f
     jmp 10f
+4:  lea ecx, [rsi - 1]
+    cmp ecx, STATUS_LAST
+    jae 90f
 6:  cmp edi, [rip + uzram_dispatch_state + DESCRIPTOR]
     je 90f
     jmp 80f

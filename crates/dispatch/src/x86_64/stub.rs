@@ -5,6 +5,8 @@ use crate::x86_64::place;
 
 /// The instruction that makes a system call.
 pub(crate) const SYSCALL: [u8; CALL_BYTES] = [0x0f, 0x05];
+/// `hlt`, which faults in a program.
+pub(crate) const HALT: u8 = 0xf4;
 /// The first byte of a jump. The other bytes are the distance from the jump's end to the stub.
 pub(crate) const JUMP: u8 = 0xe9;
 pub(crate) const JUMP_BYTES: usize = 5;
@@ -19,7 +21,12 @@ const HIGHEST: usize = 1 << 47;
 pub(crate) fn place(site: usize, [_, distance @ ..]: [u8; JUMP_BYTES]) -> Option<usize> {
     let distance = i32::from_le_bytes(distance) as isize;
     let stub = (site + JUMP_BYTES).checked_add_signed(distance)?;
-    (LOWEST..=HIGHEST - STUB_BYTES).contains(&stub).then_some(stub)
+    is_address(stub).then_some(stub)
+}
+
+/// Returns whether a program can have a stub at `address`.
+pub(crate) fn is_address(address: usize) -> bool {
+    (LOWEST..=HIGHEST - STUB_BYTES).contains(&address)
 }
 
 /// Returns the code of a stub whose calls return to `back`.

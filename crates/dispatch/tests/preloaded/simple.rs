@@ -3,8 +3,9 @@
 
 use crate::support::{Counts, Place};
 
-/// The instruction behind the call. `other` is an instruction that can't be moved to a tail.
-const SHAPES: [&str; 4] = ["other", "cmp", "mov", "ret"];
+/// The instruction behind the call. `other` is an instruction that can't be moved to a tail. The
+/// address of the stub of `pad` is in use, and a pad lies behind the call.
+const SHAPES: [&str; 5] = ["other", "cmp", "mov", "ret", "pad"];
 
 /// Runs a test of simple.c for each kind of instruction that can follow the call.
 fn run(test: &str) -> Vec<[Counts; 2]> {
@@ -64,6 +65,11 @@ fn code_that_changes_is_the_programs() {
 }
 
 #[test]
+fn threads_make_calls_while_their_code_changes() {
+    run("races");
+}
+
+#[test]
 fn a_filter_refuses_at_the_site() {
     run("filter");
 }
@@ -80,7 +86,7 @@ fn a_stack_without_room_is_enough() {
 
 #[test]
 fn a_signal_may_come_behind_each_instruction() {
-    run_shapes("steps", &["other"]);
+    run_shapes("steps", &["other", "pad"]);
     // This test takes seconds, so some shapes are omitted. The omitted shapes differ from `cmp` by
     // one instruction.
     let place = Place::new();

@@ -53,14 +53,16 @@ __asm__(
     "shape other, \"site_other: syscall; .byte 0x66, 0x90, 0xfc\"\n"
     "shape cmp, \"site_cmp: syscall; cmp $-4095, %rax\"\n"
     "shape mov, \"site_mov: syscall; mov %rax, %rbp\"\n"
-    "shape ret, \"call 2f; jmp 3f; 2: site_ret: syscall; ret; .byte 0x90, 0xfc; 3:\"\n");
+    "shape ret, \"call 2f; jmp 3f; 2: site_ret: syscall; ret; .byte 0x90, 0xfc; 3:\"\n"
+    "shape pad, \".balign 32; site_pad: syscall; cmp $-4095, %rax; jmp 4f; ret; .balign 32, 0xcc; 4:\"\n");
 void site_call_other(struct registers *), site_call_cmp(struct registers *);
 void site_call_mov(struct registers *), site_call_ret(struct registers *);
-extern char site_other[], site_cmp[], site_mov[], site_ret[];
-enum shape { OTHER, CMP, MOV, RET } shape;
+void site_call_pad(struct registers *);
+extern char site_other[], site_cmp[], site_mov[], site_ret[], site_pad[];
+enum shape { OTHER, CMP, MOV, RET, PAD } shape;
 static void (*const site_calls[])(struct registers *) = {
-    site_call_other, site_call_cmp, site_call_mov, site_call_ret};
-static char *const sites[] = {site_other, site_cmp, site_mov, site_ret};
+    site_call_other, site_call_cmp, site_call_mov, site_call_ret, site_call_pad};
+static char *const sites[] = {site_other, site_cmp, site_mov, site_ret, site_pad};
 #define site (sites[shape])
 char traps_here;
 
@@ -91,7 +93,7 @@ static long call(long number, long a, long b, long c, long d) {
     if (shape == MOV) before.general[RBP] = result;
     for (int i = 0; i < 16; i++)
         if (i != RAX && i != RCX && i != R11 && i != 15) CHECK(set.general[i] == before.general[i]);
-    if (shape == CMP) CHECK((set.flags & 1) == (result < -4095UL));
+    if (shape == CMP || shape == PAD) CHECK((set.flags & 1) == (result < -4095UL));
     else CHECK((set.flags & 0xcd5) == (before.flags & 0xcd5));
     CHECK((set.general[R11] & 0xcd5) == (before.flags & 0xcd5));
     CHECK(set.general[RCX] == (long)(site + 2));
@@ -118,8 +120,26 @@ static void find_hook(void) {
     fclose(maps);
 }
 
+// Returns the address of the stub to which a single jump at the site would lead. The bytes behind
+// the call determine the distance.
+static char *single_stub(void) {
+    int distance;
+    memcpy(&distance, site + 1, 4);
+    return site + 5 + distance;
+}
+
+static char *page_of(char *at) { return (char *)((long)at & -PAGE); }
+
+// Maps the addresses of the stub to which a single jump of shape PAD would lead.
+static void occupy(void) {
+    int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE;
+    char *page = page_of(single_stub());
+    if (shape == PAD) CHECK(mmap(page, 2 * PAGE, PROT_READ, flags, -1, 0) == page);
+}
+
 static void begin(void) {
     find_hook();
+    occupy();
     int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED;
     CHECK(mmap(MEMORY, PAGES * PAGE, PROT_READ | PROT_WRITE, flags, -1, 0) == MEMORY);
     CHECK(pipe(pipe_ends) == 0);
@@ -156,6 +176,16 @@ static void results(void) {
     long file = call(SYS_openat, AT_FDCWD, (long)"/dev/null", O_RDWR, 0);
     CHECK(file > 2 && call(SYS_lseek, file, 0, SEEK_END, 0) == 0);
     CHECK(call(SYS_close, file, 0, 0, 0) == 0 && call(SYS_close, file, 0, 0, 0) == -EBADF);
+    CHECK(call(SYS_fcntl, pipe_ends[0], F_SETFL, O_NONBLOCK, 0) == 0);
+    CHECK(call(SYS_fcntl, pipe_ends[0], F_GETFL, 0, 0) == O_NONBLOCK);
+    CHECK(call(SYS_read, pipe_ends[0], (long)MEMORY, 10, 0) == -EAGAIN);
+    CHECK(call(SYS_fcntl, pipe_ends[0], F_SETFL, 0, 0) == 0);
+    CHECK(call(SYS_fcntl, 999, F_GETFL, 0, 0) == -EBADF);
+    long copy = call(SYS_fcntl, pipe_ends[0], F_DUPFD_CLOEXEC, 100, 0);
+    CHECK(copy >= 100 && call(SYS_fcntl, copy, F_GETFD, 0, 0) == FD_CLOEXEC);
+    CHECK(call(SYS_fcntl, copy, F_SETFD, 0, 0) == 0 && call(SYS_fcntl, copy, F_GETFD, 0, 0) == 0);
+    CHECK(call(SYS_close, copy, 0, 0, 0) == 0);
+    CHECK(call(SYS_fcntl, pipe_ends[0], -1, 0, 0) == -EINVAL);
     CHECK(call(100000, 0, 0, 0, 0) == -ENOSYS && call(-1, 0, 0, 0, 0) == -ENOSYS);
 }
 
@@ -166,10 +196,9 @@ static void on_time(int signal, siginfo_t *info, void *context) {
     char *rip = (char *)it->gregs[REG_RIP];
     // The handler sees an instruction of this program or of a library, but never of a stub or a
     // tail. Tails lie in the hook's library.
-    int distance;
-    memcpy(&distance, site + 1, 4);
-    char *stub = site + 5 + distance;
+    char *stub = single_stub();
     CHECK(rip < stub || rip >= stub + 24);
+    if (shape == PAD) CHECK(rip <= site + 10 || rip >= site + 32);
     CHECK(!is_of_hook(rip));
     if (rip == site || rip == site + 2) {
         long rax = it->gregs[REG_RAX];
@@ -291,7 +320,7 @@ static void forks(void) {
 
 static void changes(void) {
     begin();
-    char *page = (char *)((long)site & -PAGE);
+    char *page = page_of(site);
     // A program that changes its own code finds the original instructions there.
     CHECK(mprotect(page, PAGE, PROT_READ | PROT_WRITE | PROT_EXEC) == 0);
     CHECK((site[0] & 255) == 0x0f && site[1] == 0x05);
@@ -300,12 +329,48 @@ static void changes(void) {
     warm();
 }
 
+// Returns the page of the stubs to which pads lead. Without the hook, returns a page that is free.
+static char *stubs_of_pads(void) {
+    if ((site[0] & 255) != 0xeb) return page_of(site) - (64 << 10);
+    char *pad = site + 2 + site[1];
+    CHECK((pad[0] & 255) == 0xe9);
+    int distance;
+    memcpy(&distance, pad + 1, 4);
+    return page_of(pad + 5 + distance);
+}
+
+// Threads make calls while the site is replaced and restored.
+static volatile int is_over;
+
+static void *hammers(void *ignored) {
+    while (!is_over) CHECK(call(SYS_getpid, 0, 0, 0, 0) == getpid());
+    return ignored;
+}
+
+static void races(void) {
+    find_hook();
+    occupy();
+    for (int i = 0; i < 20; i++) {
+        pid_t child = fork();
+        if (child == 0) {
+            pthread_t made[3];
+            for (int k = 0; k < 3; k++) CHECK(pthread_create(&made[k], NULL, hammers, NULL) == 0);
+            usleep(i * 200);
+            CHECK(mprotect(page_of(site), PAGE, PROT_READ | PROT_WRITE | PROT_EXEC) == 0);
+            usleep(1000);
+            is_over = 1;
+            for (int k = 0; k < 3; k++) CHECK(pthread_join(made[k], NULL) == 0);
+            _exit(7);
+        }
+        int status;
+        CHECK(waitpid(child, &status, 0) == child);
+        CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 7);
+    }
+}
+
 static void stubs(void) {
     begin();
-    // The bytes behind the call determine the distance of the stub.
-    int distance;
-    memcpy(&distance, site + 1, 4);
-    char *page = (char *)((long)(site + 5 + distance) & -PAGE);
+    char *page = shape == PAD ? stubs_of_pads() : page_of(single_stub());
     int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED;
     CHECK(mmap(page, 2 * PAGE, PROT_READ | PROT_WRITE, flags, -1, 0) == page);
     warm();
@@ -439,12 +504,12 @@ static void traps(void) {
 int main(int argc, char **argv) {
     CHECK(argc == 3);
     const char *test = argv[1];
-    const char *shapes[] = {"other", "cmp", "mov", "ret"};
+    const char *shapes[] = {"other", "cmp", "mov", "ret", "pad"};
     while (strcmp(shapes[shape], argv[2]) != 0) shape++;
     struct { const char *name; void (*run)(void); } tests[] = {
         {"results", results}, {"storm", storm}, {"waits", waits}, {"threads", threads},
         {"forks", forks}, {"changes", changes}, {"stubs", stubs}, {"filter", filter}, {"edge", edge},
-        {"sent", sent}, {"steps", steps}, {"traps", traps},
+        {"sent", sent}, {"steps", steps}, {"traps", traps}, {"races", races},
     };
     for (size_t i = 0; i < sizeof tests / sizeof *tests; i++)
         if (strcmp(test, tests[i].name) == 0) tests[i].run();

@@ -1,0 +1,89 @@
+//! The ways from sites to their stubs.
+//!
+//! The bytes behind a site determine the address of the stub to which a single jump leads. If this
+//! address is in use, the site jumps to a pad nearby, and the pad jumps to the stub (di-18). The
+//! stubs of pads lie together in a page below the code.
+
+use crate::code::Mapping;
+use crate::hook::hook;
+use crate::policy::{FARTHEST_STUB, NEAREST_STUB, PAGE};
+use crate::site::{Site, patched};
+use crate::user::read_memory;
+use crate::x86_64::pad::{self, Pad};
+use crate::x86_64::stub::{self, JUMP_BYTES, STUB_BYTES};
+use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+/// The length in bytes of an aligned unit of code. A processor never fetches old and new bytes of
+/// one unit together.
+const UNIT: usize = 8;
+/// The address of the next stub of a pad, or 0 if there is no page for it. Only the thread that
+/// holds the lock of `sites` uses this word.
+static NEXT: AtomicUsize = AtomicUsize::new(0);
+
+/// A way from a site to its stub.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Way {
+    pub(crate) stub: usize,
+    pub(crate) pad: Option<Pad>,
+}
+
+/// Returns the way of a site that contains these bytes, with memory for the stub. Returns `None` if
+/// there is no way.
+pub(crate) fn find(site: usize, code: [u8; JUMP_BYTES], mapping: &Mapping) -> Option<Way> {
+    let is_apart = |other: &Site| site.abs_diff(other.address.load(Relaxed)) >= JUMP_BYTES;
+    patched().all(is_apart).then(|| direct(site, code).or_else(|| padded(site, mapping))).flatten()
+}
+
+fn direct(site: usize, code: [u8; JUMP_BYTES]) -> Option<Way> {
+    let stub = stub::place(site, code)?;
+    let is_apart =
+        patched().all(|other| stub.abs_diff(other.stub.load(Relaxed)) >= STUB_BYTES);
+    let (first, last) = (stub / PAGE * PAGE, (stub + STUB_BYTES - 1) / PAGE * PAGE);
+    let is_mapped = |page| is_ours(page) || hook().map_code(page..page + PAGE);
+    let is_found = is_apart && (first..=last).step_by(PAGE).all(is_mapped);
+    is_found.then_some(Way { stub, pad: None })
+}
+
+fn padded(site: usize, mapping: &Mapping) -> Option<Way> {
+    if site / UNIT != (site + 1) / UNIT {
+        return None;
+    }
+    let around = pad::around(site);
+    let (start, end) = (around.start.max(mapping.range.start), around.end.min(mapping.range.end));
+    let mut code = [0; pad::AROUND_BYTES];
+    let code = &mut code[..end - start];
+    let address = read_memory(start, code).then(|| pad::find(code, start, site)).flatten()?;
+    let next = NEXT.load(Relaxed);
+    let is_near = next != 0 && Pad::new(site, address, next).is_some();
+    let stub = if is_near { next } else { page_below(mapping)? };
+    let pad = Pad::new(site, address, stub)?;
+    let next = stub + STUB_BYTES;
+    NEXT.store(if next % PAGE + STUB_BYTES <= PAGE { next } else { 0 }, Relaxed);
+    Some(Way { stub, pad: Some(pad) })
+}
+
+/// Maps a page for stubs below the code, and returns its address.
+fn page_below(mapping: &Mapping) -> Option<usize> {
+    let distances = std::iter::successors(Some(NEAREST_STUB), |distance| Some(distance * 2));
+    let distances = distances.take_while(|distance| *distance <= FARTHEST_STUB);
+    let pages = distances.filter_map(|distance| mapping.range.start.checked_sub(distance));
+    pages.into_iter().find(|page| stub::is_address(*page) && hook().map_code(*page..*page + PAGE))
+}
+
+/// Returns whether a page contains stubs.
+fn is_ours(page: usize) -> bool {
+    let end = page + PAGE;
+    patched().any(|site| {
+        let stub = site.stub.load(Relaxed);
+        stub < end && page < stub + STUB_BYTES
+    })
+}
+
+/// Forgets the page for the stubs of pads if the page lies in `range`, whose mappings will change.
+pub(crate) fn forget(range: &Range<usize>) {
+    let page = NEXT.load(Relaxed) / PAGE * PAGE;
+    if page < range.end && range.start < page + PAGE {
+        NEXT.store(0, Relaxed);
+    }
+}

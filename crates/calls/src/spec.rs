@@ -81,6 +81,8 @@ pub enum SimpleClass {
     /// The call is issued like `Close` if its second argument is a command from 1 to 4: `F_GETFD`,
     /// `F_SETFD`, `F_GETFL` or `F_SETFL`.
     Status = 7,
+    /// The call is issued like `Direct` if its second argument is null.
+    Sleep = 8,
 }
 
 /// Whether a pager issues a call itself: in the process, on the pager's thread, or in a host that

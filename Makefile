@@ -5,7 +5,7 @@
 # make install          build, and install below PREFIX (/usr/local), optionally in DESTDIR; `make uninstall` removes the files
 # make deb              build a Debian package in target/deb, and the files that `cargo deb -p uzram-cli --no-build` needs
 # make setup test       install the packages that tests need, then run every test
-# make ratchet          lower the maximum numbers of faults in the tables of `style` to the present numbers
+# make ratchet          lower the maximum numbers of violations in `style` to the present numbers
 # make long             run sanitizers, fuzzers (FUZZ_SECONDS each), tests on aarch64 (by qemu), larger random tests, loom at depth
 #                       (at most LOOM_SECONDS per model), other projects' clients, and a soak test. Programs run at random limits
 #                       for RANDOM_LIMITS_SECONDS (an hour)
@@ -101,7 +101,8 @@ later = mkdir -p target; ($(2)) > target/$(1).log 2>&1; code=$$?; cat target/$(1
 test: lint commit-subjects
 	cargo test --workspace --locked --no-run
 	@$(MAKE) --no-print-directory -j 2 engine-tests front-end-tests
-# Both rules select targets of the whole workspace. A selection of packages would have other features, and build most crates again.
+# Both rules select targets of the whole workspace. If they selected packages, cargo would enable
+# other features, and compile most crates again.
 engine-tests:
 	$(UNSET_MAKE); targets=$$(tools/test-targets.py except $(FRONT_ENDS)) && cargo test --workspace --locked --lib $$targets
 	$(UNSET_MAKE); cargo test --workspace --locked --doc
@@ -162,8 +163,9 @@ commit-subjects:
 	tools/commit-subjects.py --self-test
 	tools/commit-subjects.py
 
-# Checks that the workspace compiles for aarch64, where types of the C library differ, and code for x86-64 is absent. PORTABLE lists
-# crates without such code. They have most of the dependencies, so only `make long` checks them.
+# Checks that the workspace compiles for aarch64, where types of the C library differ, and code for
+# x86-64 is absent. Only `make long` checks the crates in PORTABLE, because they have most of the
+# dependencies.
 check-aarch64:
 	tools/aarch64.sh check --workspace --exclude bench --exclude style $(if $(UZRAM_LONG),,$(PORTABLE:%=--exclude uzram-%)) --locked || \
 	  if [ $$? = 3 ]; then echo "check-aarch64: LEFT OUT"; else exit 1; fi
@@ -201,7 +203,8 @@ loom:
 	  cargo test --profile loom --locked -p uzram-page -p uzram-slab -p uzram-zsmalloc -p uzram-zmem --lib loom
 
 # Options of the sanitizer for zmem, which handles faults itself, on its own stacks. NOT_ZMEM skips tests that fail under a sanitizer:
-# `mlock` has no effect, memory and time include the sanitizer's, and a child that `clone` makes waits for a lock of the sanitizer.
+# `mlock` has no effect, memory and time include the sanitizer's, and a child of `clone` waits for a
+# lock of the sanitizer.
 OWN_FAULTS = handle_segv=0:handle_sigbus=0:use_sigaltstack=0:detect_stack_use_after_return=0
 NOT_ZMEM = --skip what_is_locked_in_part --skip what_is_locked_with_all --skip can_not_be_managed --skip memory_whose_pages \
   --skip the_resident_size --skip what_is_held_has --skip reclaim_passes_over --skip what_no_missing_thread --skip what_a_child_inherits

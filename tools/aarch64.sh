@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
-# Runs cargo for aarch64 on another machine: tools/aarch64.sh check ..., tools/aarch64.sh test ... (under qemu).
-# Exits with 3 if no compiler for aarch64 is available. tools/aarch64.sh fetch downloads a compiler, and `fetch qemu` also the emulator.
-# If rustup has the target's library (rustup target add aarch64-unknown-linux-gnu), rustup's compiler is used. Otherwise Debian's
-# compiler is downloaded, with the libraries of both machines (126 MB). If the system's qemu is too old, a newer qemu is downloaded
-# (63 MB). Downloads are unpacked below target/aarch64/tools, but not installed. `make setup` installs the C compiler for aarch64.
+# Runs cargo for aarch64 on a machine of another architecture: tools/aarch64.sh check ...,
+# tools/aarch64.sh test ... (under qemu). Exits with 3 if no compiler for aarch64 is available.
+# tools/aarch64.sh fetch downloads a compiler, and `fetch qemu` also the emulator. If rustup has the
+# target's library (rustup target add aarch64-unknown-linux-gnu), rustup's compiler is used.
+# Otherwise Debian's compiler is downloaded, with the libraries of both machines (126 MB). If the
+# system's qemu is too old, a newer qemu is downloaded (63 MB). Downloads are unpacked below
+# target/aarch64/tools, but not installed. `make setup` installs the C compiler for aarch64.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -58,7 +60,7 @@ lists() {
   apt apt-get update || true # If a suite is missing, the script fails later, when it does not find a package.
 }
 
-# Unpacks the downloaded packages into a directory, which gets its name when it is complete.
+# Unpacks the downloaded packages into a directory, which gets its final name when it is complete.
 unpack() {
   local package
   rm -rf "$1" "$1.new"; mkdir "$1.new"
@@ -95,7 +97,8 @@ wrap() {
   chmod +x "$1"
 }
 
-# Writes a C compiler that answers queries, but compiles each source to an empty object.
+# Writes a script that replaces the C compiler. The script answers queries about the compiler, but
+# compiles each source to an empty object.
 empty_objects() {
   printf '%s\n' '#!/bin/sh' 'for last; do' '  case $last in -c) is_object=1 ;; esac' \
     '  [ "${before-}" != -o ] || output=$last' '  before=$last' 'done' \

@@ -57,7 +57,7 @@ IMPERATIVES = set("""
 
 
 def fault(subject):
-    """Returns the fault of a subject, or None if the subject is right."""
+    """Returns the reason why a subject is wrong, or None if the subject is right."""
     if len(subject) > LENGTH:
         return f"{len(subject)} characters, {LENGTH} at most"
     scope = SCOPE.match(subject)
@@ -154,7 +154,7 @@ def planted(folder, subjects):
 
 
 def histories(folder):
-    """Makes histories in `folder`, and runs the check on them. Returns the faults."""
+    """Makes histories in `folder`, and runs the check on them. Returns the unexpected results."""
     right, wrong = folder / "right", folder / "wrong"
     base = planted(right, ["Add a test"])
     faults = []

@@ -66,7 +66,8 @@ done
 (cd "$work/alpine"; mkdir bin lib; cp "$(type -P busybox)" bin/busybox; ln -s busybox bin/sh; cp -L /lib/ld-musl-x86_64.so.1 lib
  musl-gcc -O2 -o local/bin/job ../static.c; { ldd "$uzram" 2> /dev/null | grep -o '/[^ ]*' || true; } | xargs -r cp -L --parents -t .)
 
-# enter ROOT PROGRAM ...: runs the program as process 1 in ROOT, and in the memory cgroup if one exists. Only --stats writes to /tmp.
+# enter ROOT PROGRAM ...: runs the program as process 1 in ROOT, and in the memory cgroup if one exists.
+# /tmp is writable only with the option --stats.
 enter() {
   [ ! -d "$group" ] || echo 0 > "$group/cgroup.procs"
   exec nice -n 5 unshare --mount --pid --ipc --net --uts --fork --kill-child --propagation private sh -ec '

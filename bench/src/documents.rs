@@ -126,7 +126,7 @@ impl Name {
 /// run on this machine, the report contains the reason.
 ///
 /// # Errors
-/// The report can't be written.
+/// Fails if the report can't be written.
 pub fn run(arguments: &Arguments, request: &Request) -> Result<Verdict, Error> {
     let Arguments { names, quick, out, json } = arguments;
     catch_signals()?;

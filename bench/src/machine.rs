@@ -18,10 +18,10 @@ pub struct MachineMemory {
 }
 
 impl MachineMemory {
-    /// Returns the current figures.
+    /// Returns the current free memory.
     ///
     /// # Errors
-    /// The kernel does not report the figures.
+    /// Fails if the kernel does not report it.
     pub fn now() -> Result<MachineMemory, Error> {
         let free = Fields::read("/proc/meminfo").known("MemFree")?;
         let zones = read_to_string("/proc/zoneinfo").unwrap_or_default();

@@ -61,7 +61,7 @@ impl Task {
 /// Parses the order in the arguments of this process.
 ///
 /// # Errors
-/// `text` is not an order of type `T`.
+/// Fails if `text` is not an order of type `T`.
 pub fn order<T: DeserializeOwned>(text: &str) -> Result<T, Error> {
     serde_json::from_str(text).map_err(|_| Error::Malformed {
         thing: "--order".into(),

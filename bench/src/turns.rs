@@ -7,7 +7,7 @@ use crate::Error;
 /// counted rounds warms up the caches. Returns the results of each side.
 ///
 /// # Errors
-/// The first error of a turn.
+/// Returns the first error of a turn.
 pub fn in_turns<T>(
     sides: usize,
     rounds: u64,

@@ -41,7 +41,7 @@ impl Undo {
     /// Creates an object together with the action that undoes it.
     ///
     /// # Errors
-    /// The error of `make`, or signals can't be caught.
+    /// Fails if `make` fails, or if signals can't be caught.
     pub fn of<T, E: From<Error>>(
         make: impl FnOnce() -> Result<(T, Action), E>,
     ) -> Result<(T, Undo), E> {
@@ -88,7 +88,7 @@ pub fn apart(program: &str) -> Command {
 /// command is then run again.
 ///
 /// # Errors
-/// The command can't be started.
+/// Fails if the command can't be started.
 pub fn whole(command: &mut Command) -> io::Result<Output> {
     loop {
         let output = command.output()?;
@@ -102,7 +102,7 @@ pub fn whole(command: &mut Command) -> io::Result<Output> {
 /// group. Must not be called while an object is created or undone.
 ///
 /// # Errors
-/// Signals can't be caught. The inner result is an error if the command can't be started.
+/// Fails if signals can't be caught. The inner result is an error if the command can't be started.
 pub fn ended(command: &mut Command) -> Result<io::Result<Output>, Error> {
     command.process_group(0);
     let spawned = Undo::of(|| {
@@ -158,7 +158,7 @@ fn list() -> MutexGuard<'static, List> {
 /// Creates a directory. On drop, the directory is removed with all its contents.
 ///
 /// # Errors
-/// The directory can't be created. The error includes `remedy`.
+/// Fails if the directory can't be created. The error includes `remedy`.
 pub fn folder(prefix: &str, within: &Path, remedy: &'static str) -> Result<(PathBuf, Undo), Error> {
     Undo::of(|| {
         let dir = TempDir::with_prefix_in(prefix, within);
@@ -176,7 +176,7 @@ pub fn folder(prefix: &str, within: &Path, remedy: &'static str) -> Result<(Path
 /// run.
 ///
 /// # Errors
-/// The thread can't be started.
+/// Fails if the thread can't be started.
 pub fn catch_signals() -> Result<(), Error> {
     static CAUGHT: OnceLock<bool> = OnceLock::new();
     let caught = CAUGHT.get_or_init(|| {

@@ -1,18 +1,20 @@
 #!/bin/sh
-# Makes libuzram of the archive that cargo built, in DIR: include/uzram.h, lib/libuzram.a, lib/libuzram.so
-# and lib/pkgconfig/uzram.pc, which finds the others from where it lies. `make install` writes PREFIX to it.
+# Builds libuzram in DIR from the archive that cargo built: include/uzram.h, lib/libuzram.a,
+# lib/libuzram.so and lib/pkgconfig/uzram.pc. The paths in uzram.pc are relative to its own
+# directory. `make install` sets the prefix to PREFIX.
 #
 #   link.sh ARCHIVE DIR
 #
-# rustc passes a version script of its own when it links a cdylib, beside which there can't be one with
-# versions; so the shared library is linked here. And of both libraries nothing is seen from outside but
-# what uzram.map lists: other names of the archive (lz4's, zstd's) would meet those of the program.
+# rustc passes its own version script when it links a cdylib, and a linker accepts no other script
+# with versions beside it. So this script links the shared library. Both libraries export only the
+# names that uzram.map lists. Other names of the archive (lz4's, zstd's) could clash with the
+# program's names.
 set -eu
 archive=$1 dir=$2
 here=$(cd "$(dirname "$0")" && pwd)
 number() { sed -n "s/^#define UZRAM_VERSION_$1 //p" "$here/include/uzram.h"; }
 version=$(number MAJOR).$(number MINOR).$(number PATCH)
-# Before 1.0 another minor version is another interface, and so another name for loaders.
+# Before 1.0, each minor version can change the interface, so each one has its own soname.
 interface=$(number MAJOR)
 [ "$interface" -gt 0 ] || interface=$interface.$(number MINOR)
 lib=$dir/lib
@@ -21,9 +23,10 @@ mkdir -p "$lib/pkgconfig" "$dir/include"
 cp "$here/include/uzram.h" "$dir/include/"
 sed "s|@VERSION@|$version|" "$here/uzram.pc.in" > "$lib/pkgconfig/uzram.pc"
 
-# Both are made of one object. What is renamed would be the program's too: zstd calls functions of these
-# names if anyone has them, and a linker keeps one personality of all archives that rustc made.
-# Bitcode is rustc's, and of no use to other linkers, which may not even read it.
+# Both libraries are made from one object. The renamed symbols could be resolved to symbols of the
+# program. A linker keeps one personality routine of all archives that rustc made. zstd calls
+# functions of the other names if any library defines them. rustc's bitcode is removed, because
+# other linkers do not use it, and possibly can't read it.
 object=$lib/uzram.o
 trap 'rm -f "$object"' EXIT
 ${LD:-ld} -r -o "$object" --whole-archive "$archive"
@@ -35,7 +38,7 @@ done
 # shellcheck disable=SC2086 # words
 ${OBJCOPY:-objcopy} $renamed --wildcard --keep-global-symbol='uzram_*' -R .llvmbc -R .llvmcmd "$object"
 
-# Never unloaded: handlers of forks and of signals stay.
+# The library is never unloaded, because its fork handlers and signal handlers stay registered.
 ${CC:-cc} -shared -o "$lib/libuzram.so.$version" -Wl,-soname,"libuzram.so.$interface" \
   -Wl,--version-script="$here/uzram.map" -Wl,-z,defs,-z,nodelete,-z,relro,-z,now,--gc-sections \
   "$object" -lgcc_s -lpthread -ldl -lm

@@ -122,8 +122,8 @@ unsafe fn free_locked(mut locked: Locked<'_>, id: ExtentId, index: usize) -> boo
         return true;
     }
     locked.lists.active -= 1;
-    // The calling thread becomes the owner of a slab that was full before this free. More objects
-    // of this slab are likely to be freed.
+    // The calling thread becomes the owner of a slab that was full before this free, because more
+    // objects of this slab are likely to be freed.
     match depot.threads.make(number(), &depot.shape).filter(|_| list == List::Full) {
         Some(own) => {
             own::own_listed(&mut locked, own, id);

@@ -24,8 +24,8 @@
 //!   stride after the start of object 0.
 //! - sl-K3: only the owning thread accesses the memory of a slab that is attached to the cache
 //!   (sl-H2 in `cache_id`). If no thread owns the slab, only the holder of the lock accesses the
-//!   memory. Only under the lock, `owner` is set to the number of a thread, or reset by that
-//!   thread.
+//!   memory. `owner` is set to the number of a thread, or reset by that thread, only under the
+//!   lock.
 #![allow(unsafe_code)]
 
 use crate::bits::{NO_ONE, RESERVE};

@@ -2,7 +2,7 @@
 //!
 //! # Safety
 //! - sl-A1: only one thread can reach a slab that is not attached (sl-H2 in `cache_id`). The thread
-//!   with the slab's [`NewSlab`] or [`Chain`] is allowed to write to all memory of the slab,
+//!   that holds the slab's [`NewSlab`] or [`Chain`] is allowed to write to all memory of the slab,
 //!   because no object of the slab is live (sl-K1).
 #![allow(unsafe_code)]
 

@@ -59,8 +59,8 @@ impl FromStr for Layout {
 }
 
 /// Returns the alignment that keeps small objects within a cache line of the processor. The result
-/// is 64, halved while two objects fit in the half, but at least 8. SLAB uses this alignment for
-/// its own caches.
+/// is 64, halved as long as an object fits in the half, but at least 8. SLAB uses this alignment
+/// for its own caches.
 pub fn line_align(size: usize) -> usize {
     let mut align = LINE;
     while align > 8 && size <= align / 2 {

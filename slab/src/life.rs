@@ -1,5 +1,5 @@
-//! The creation and the end of a cache. Another task is to remove threads as owners of slabs:
-//! threads that exit, and threads that do not exist in the child of a fork.
+//! The creation and the end of a cache, and the removal of slab owners that exit, or that do not
+//! exist in the child of a fork.
 //!
 //! # Safety
 //! A thread accesses another thread's slabs only in two cases: no thread uses the cache any more,

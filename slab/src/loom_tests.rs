@@ -1,6 +1,6 @@
 //! Models of concurrent operations on one slab's bits. The slab's thread allocates, frees, orphans
-//! and drains while other threads free remotely. Other models let an extent pass from one cache to
-//! another. At the same time, a thread that freed an object remotely drains the slab late.
+//! and drains while other threads free remotely. In other models, an extent passes from one cache
+//! to another while a thread that freed an object remotely drains the slab.
 //!
 //! The models imitate the depot's lock and count, and the rule on access to a slab (sl-K3). They
 //! test the real code of the bits and the tags.

@@ -38,8 +38,8 @@ pub struct Tunables {
 
 impl Tunables {
     /// Returns tunables for slabs of `objects` objects of `stride` bytes. The limit is the number
-    /// of objects in 1 MiB, but at least 16 and at most 4096. A limit below the objects of two
-    /// slabs is raised to this number.
+    /// of objects in 1 MiB, but at least 16 and at most 4096. A limit below the number of objects
+    /// in two slabs is raised to that number.
     pub(crate) fn suiting(stride: usize, objects: usize) -> Self {
         let limit = ((1 << 20) / stride).clamp(16, 4096).max(2 * objects) as u32;
         Tunables { limit, batchcount: limit / 2 }

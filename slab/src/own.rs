@@ -139,7 +139,7 @@ fn own_new(locked: &mut Locked<'_>, own: &ThreadSlabs, new: NewSlab<'_>) -> Exte
     id
 }
 
-/// Records a slab that the thread has acquired at the head of the thread's list.
+/// Records a newly acquired slab at the head of the thread's list.
 fn note(locked: &mut Locked<'_>, own: &ThreadSlabs, id: ExtentId) {
     let depot = locked.depot;
     let slab_ref = depot.of_thread(own, id);

@@ -197,7 +197,7 @@ impl RawCache {
 impl Drop for RawCache {
     fn drop(&mut self) {
         // SAFETY: `&mut self` excludes users of the cache. Only threads that reclaim slabs are
-        // allowed to hold the depot too.
+        // allowed to hold a reference to the depot too.
         unsafe { life::close(&self.depot) }
     }
 }

@@ -127,8 +127,8 @@ fn bare(size: usize, align: usize, pages: usize, width: usize) -> Option<Shape> 
     (objects > 0 && is_width_of(width, objects)).then_some(shape)
 }
 
-/// Returns the shape of a slab with the index behind its objects. The start of the index need not
-/// be aligned like an object.
+/// Returns the shape of a slab with the index after its objects. The start of the index need not be
+/// aligned like an object.
 fn tailed(size: usize, align: usize, pages: usize, width: usize) -> Option<Shape> {
     let stride = size.next_multiple_of(align);
     let bytes = pages * page_size();

@@ -1,5 +1,5 @@
-//! Releases memory. Gives up a thread's slabs and reclaims empty slabs. Of other slabs, releases
-//! the pages without live objects.
+//! Releases memory: gives up a thread's slabs, reclaims empty slabs, and releases those pages of
+//! other slabs that hold no live object.
 //!
 //! ```text
 //!   partial --unlisted, as the reserve's: nothing is taken--> idle pages released --> partial

@@ -295,7 +295,7 @@ mod tests {
         }
     }
 
-    /// The example in the document of 2013: free = 6, array 1 END 5 7 0 4 3 2.
+    /// The example in a document of 2013 about SLAB: free = 6, array 1 END 5 7 0 4 3 2.
     #[test]
     fn the_linked_list_is_walked_as_it_was() {
         let bed = Bed::new(Layout::LinkedBufctl, 512);

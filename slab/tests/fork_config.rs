@@ -1,5 +1,5 @@
-//! Tests that the child of a fork inherits the objects with any configuration of the arena. Callers
-//! access objects as plain memory.
+//! Tests that the child of a fork inherits the objects with any configuration of the arena, because
+//! callers access objects by their addresses.
 #![allow(clippy::unwrap_used)]
 
 use slab::{Arena, Cache};

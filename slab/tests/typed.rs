@@ -22,7 +22,7 @@ fn boxes_free_themselves_from_any_thread() {
         })
         .join()
         .unwrap();
-        // This thread collects the objects that the other thread freed in its slabs.
+        // This thread collects the objects that the other thread freed in this thread's slabs.
         cache.shrink();
         cache.raw().check();
         assert_eq!(cache.stat().active_objects, 0);

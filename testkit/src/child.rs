@@ -70,7 +70,7 @@ impl Child {
     /// Waits for the child to exit.
     ///
     /// # Panics
-    /// If the work failed.
+    /// Panics if the work failed.
     pub fn wait(self) {
         assert_eq!(self.status(), 0, "the child failed");
     }

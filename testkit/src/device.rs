@@ -312,7 +312,7 @@ impl DeviceModel {
         let (freed, after) = (freed as u64 * page, used());
         // When classes with few objects are closed, a zspage may be allocated for their objects,
         // without a zspage being freed. Blocks that are stored again can allocate a zspage, and
-        // free others that are not counted.
+        // free other zspages that are not counted.
         let classes = self.device().classes();
         let in_use = classes.iter().filter(|class| class.obj_allocated > 0);
         let taken = in_use.map(|class| class.shape.pages as u64).max().unwrap_or(0) * page;

@@ -1,5 +1,5 @@
-//! Restricts a process like an unprivileged process in a container. The process then runs as user
-//! nobody. Its seccomp filter follows Docker's default allow-list.
+//! Restricts a process as a container restricts an unprivileged process. The process then runs as
+//! user nobody. Its seccomp filter follows Docker's default allow-list.
 //!
 //! # Safety
 //! The calls change only this process, and a filter does not move while it is passed to the kernel.

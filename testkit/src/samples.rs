@@ -11,7 +11,7 @@ pub fn random(length: usize, seed: u64) -> Vec<u8> {
 }
 
 /// Returns runs of bytes. `percent` percent of the runs are random, and the others are copies of
-/// earlier bytes. So 0 is pure repetition, and 100 is incompressible.
+/// earlier bytes. With 0 percent, the bytes only repeat. With 100 percent, they are incompressible.
 pub fn graded(length: usize, percent: usize, seed: u64) -> Vec<u8> {
     let mut rng = Rng::with_seed(seed);
     let mut bytes = vec![rng.u8(..)];

@@ -74,7 +74,8 @@ impl<E: Clone, F: FnMut(&[E]) -> bool> Search<E, F> {
 }
 
 /// Returns a shorter list for which `fails` returns true. Removes events, and replaces events with
-/// results of `simpler`, until no change keeps the failure. Stops after 2000 tries or a minute.
+/// results of `simpler`, until no further change preserves the failure. Stops after 2000 tries or a
+/// minute.
 pub fn shrink<E: Clone>(
     events: Vec<E>,
     simpler: impl Fn(&E) -> Vec<E>,

@@ -33,7 +33,7 @@ def wanted(root):
 
 
 def faults(root):
-    """Yields each fault with its remedy."""
+    """Yields a message with a remedy for each wrong line of the generated files."""
     for name, text in wanted(root):
         path = root / name
         old = path.read_text() if path.exists() else ""

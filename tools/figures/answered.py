@@ -1,10 +1,11 @@
-"""Answers of experiments that were removed from `bench`, for README.md and docs/results.md.
+"""Questions that removed experiments of `bench` answered, for README.md and docs/results.md.
 
-Each answer names a commit. That commit contains the experiment and all its results in bench/results, which
-name the machine if `bench` recorded it.
+Each answer names a commit, which contains the experiment and all its results in bench/results.
+The results name the machine if `bench` recorded it.
 """
 
-# A device that is overwritten moves objects in the background. A store in a pool and a free are slower than malloc's.
+# The processor time in which objects are moved during overwrites, and the time of a store and a
+# free in a pool, relative to other allocators.
 OVERWRITES_CPU = "4.7 s"
 OVERWRITES_COMMIT = "ac3e820e"
 STORE_OVER = {"mimalloc": "1.31", "jemalloc": "2.02"}

@@ -68,7 +68,7 @@ def drawn(results):
         out.append(f'<polyline class="line {kind}" points="{points}"/>')
         out += [dot(kind, x_of(step), y_of(value)) for step, value in enumerate(values)]
         out += [text(x_of(step), y_of(values[step]) - 12, percent(values[step]), f"{kind} named") for step in (0, last)]
-    # Each name is at a place where it overlaps no line.
+    # Each name is at a place where the name overlaps no line.
     names = [("kernel", "the kernel's zram (Linux 6.18)", 35), ("ours", "uzram, a second after each removal", 15)]
     out += [text(x_of(5), y_of(series[kind][5]) - above, name, f"{kind} named", "end") for kind, name, above in names]
     out.append(dot("kernel", x_of(last), y_of(compacted)))

@@ -1,4 +1,4 @@
-"""Generates the blocks of README.md. Each number is from the committed results, or names its commit."""
+"""Generates the blocks of README.md, from the committed results and from `answered`."""
 
 from answered import OVERWRITES_COMMIT, OVERWRITES_CPU, STORE_OVER
 from form import over_kernel, percent, prose, ratio, span, table, thousands

@@ -1,4 +1,4 @@
-"""Generates the blocks of docs/results.md. Each number is from the committed results, or names its commit."""
+"""Generates the blocks of docs/results.md, from the committed results and from `answered`."""
 
 from answered import ANSWERS
 from form import INPUTS, STEPS, of_inputs, over_kernel, percent, prose, ratio, span, table

@@ -44,8 +44,8 @@ impl Mount {
         Ok(Mount { mounted, node, device })
     }
 
-    /// Syncs the file system and discards all freed blocks. Returns the amounts of data that then
-    /// are on the device.
+    /// Syncs the file system and discards all freed blocks. Returns the amounts of data that are
+    /// then on the device.
     pub(super) fn holds(&self) -> Result<Holds, Error> {
         self.mounted.settle()?;
         // A device of uzram moves objects in the background, so its memory settles only after a

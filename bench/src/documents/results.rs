@@ -91,7 +91,7 @@ impl Results {
     /// Reads the results that a run has written to the directory `dir`.
     ///
     /// # Errors
-    /// The file can't be read or does not contain the results of a run.
+    /// Fails if the file can't be read or does not contain the results of a run.
     pub fn read(dir: &Path) -> Result<Results, Error> {
         let path = dir.join(RESULTS);
         let text = fs::read_to_string(&path).map_err(Error::file(

@@ -22,7 +22,7 @@ const SMALL: [u64; 2] = [256 * MIB, GIB];
 /// The maximum number of bytes that are stored by default.
 const STORED_MAX: u64 = 8 * GIB;
 
-/// Measures the costs in reserved addresses, then the costs at the limit.
+/// Measures the operations in an address space, then the operations at a pool's limit.
 pub(super) fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
     let job = Job {
         seed: request.seed,

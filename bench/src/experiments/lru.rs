@@ -75,7 +75,7 @@ impl Documents {
     /// Returns how many of the first `stored` documents the store has.
     ///
     /// # Errors
-    /// A document that the store returns differs from the document that was stored.
+    /// Fails if the store returns a document that differs from the stored document.
     fn kept(&self, store: &dyn Store, stored: u64) -> Result<u64, Error> {
         let (mut kept, mut wrong) = (0, 0);
         self.visit(|nth, document| {

@@ -1,7 +1,7 @@
-//! Unmodified programs under `uzram run`. At a limit below their memory, the programs are compared
-//! with runs in a memory cgroup, in which the kernel swaps to zram. With enough memory, the
-//! programs are compared with runs without `uzram run`. A table of many programs is checked only
-//! for the output and the memory.
+//! Unmodified programs under `uzram run`. With a limit below their memory, the programs are
+//! compared with runs in a memory cgroup, in which the kernel swaps to zram. With enough memory,
+//! the programs are compared with runs without `uzram run`. A table of many programs is checked
+//! only for the output and the memory.
 
 mod build;
 mod jobs;

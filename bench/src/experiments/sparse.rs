@@ -1,7 +1,7 @@
-//! The memory of a slot besides its data. To compute it, the memory of a dense device, without the
-//! pool's pages, is divided by the number of stored slots. Another figure is the memory of a device
-//! of 16 TiB with pages at random offsets. This memory is relative to a device with the same pages
-//! in order.
+//! One figure is the memory of a slot besides its data: the memory of a dense device, without
+//! the pool's pages, divided by the number of stored slots. Another figure is the memory of a
+//! device of 16 TiB with pages at random offsets. This memory is relative to a device with the same
+//! pages in order.
 
 use std::collections::HashSet;
 

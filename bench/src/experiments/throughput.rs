@@ -1,6 +1,6 @@
 //! The throughput of a uzram device with lz4, relative to the raw codec and to the kernel's device.
-//! The uzram device is in this process. The kernel's device is used with direct I/O. All take
-//! turns.
+//! The uzram device is in this process. The kernel's device is used with direct I/O. The codec and
+//! both devices take turns.
 
 mod bed;
 

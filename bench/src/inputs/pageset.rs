@@ -154,8 +154,8 @@ impl PageStream<'_> {
     /// with zeros.
     ///
     /// # Errors
-    /// A file can't be read completely, for example because it has become shorter since it was
-    /// listed.
+    /// Fails if a file can't be read completely, for example because it has become shorter since it
+    /// was listed.
     pub fn read(&mut self, batch: &mut [u8]) -> Result<usize, Error> {
         let (room, left) = (batch.len() / PAGE_SIZE, self.set.page_count() - self.page);
         let pages = left.min(room as u64);

@@ -31,7 +31,7 @@ impl PagedMemory {
     /// Maps `len` bytes. If `folios` is true, the kernel backs the memory with folios where it can.
     ///
     /// # Errors
-    /// There is not enough memory.
+    /// Fails if the system has not enough memory.
     pub fn new(len: usize, folios: bool) -> Result<PagedMemory, Error> {
         let mapped = len + ALIGN;
         let refused = |_| Error::Setup {

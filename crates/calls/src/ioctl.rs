@@ -1,5 +1,5 @@
-//! The last argument of `ioctl`, whose kind depends on the request. A newer request's number
-//! encodes a structure's size and a direction. The list `OLD` describes the older requests.
+//! The last argument of `ioctl`, whose kind depends on the request. The number of a newer request
+//! encodes a direction and the size of a structure. The list `OLD` describes the older requests.
 
 use crate::argument::Access::{self, Both, Read, Write};
 use crate::argument::Argument::{self, Plain, Pointee, Unknown};

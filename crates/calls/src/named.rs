@@ -23,7 +23,7 @@ macro_rules! columns {
 }
 
 impl NamedSpec {
-    /// Creates a row from the value and the name of a constant. The name begins with `SYS_`.
+    /// Creates a row from the value and the name of a constant such as `SYS_read`.
     pub(crate) const fn new(number: c_long, name: &'static str, given: &[Argument]) -> Self {
         let mut arguments = [Argument::Plain; 6];
         let mut nth = 0;
@@ -62,9 +62,9 @@ impl NamedSpec {
         optional(): need = Need::Optional;
     }
 
-    /// Returns whether the row contains addresses of other constants. A statically linked host
-    /// relocates these addresses. Relocation makes the pages of such rows private memory of each
-    /// process.
+    /// Returns whether the row contains addresses of other constants. If `uzram-host` is linked
+    /// statically, it relocates these addresses when it starts. Relocation makes the pages of such
+    /// rows private memory of each process.
     pub(crate) const fn has_addresses(&self) -> bool {
         let mut nth = 0;
         let mut is_choice = false;
@@ -84,12 +84,12 @@ impl NamedSpec {
     }
 }
 
-/// Returns whether a condition contains an address, which is the address of its cases.
+/// Returns true if a condition contains the address of its cases.
 const fn has_cases(when: When) -> bool {
     matches!(when, When::By { .. })
 }
 
-/// A signal can end the call. If the call is issued again, the call can wait longer in total.
+/// For a call that a signal can end, and that can wait longer in total if it is issued again.
 pub(crate) const ENDED: Wait =
     Wait { is_interrupted: When::Always, repeats: When::Never, restarts: When::Never };
 /// Like [`ENDED`], but after a handler with SA_RESTART the kernel restarts the call.

@@ -110,7 +110,8 @@ pub(crate) const URING_REGISTER: Argument = by!(1, INT;
 /// A `siginfo_t` that the call sends with a signal.
 pub(crate) const INFO: Argument = input(SIGINFO);
 
-/// The last argument of `semctl`. The table does not know the number of semaphores in a set.
+/// The last argument of `semctl`. The kind is unknown for GETALL and SETALL, because no argument
+/// holds the number of semaphores in the set.
 pub(crate) const SEMCTL: Argument = by!(2, INT;
     1 => input(SEMID), 2 | 18 | 20 => output(SEMID), 3 | 19 => output(SEMINFO), 13 | 17 => Unknown,
     _ => Plain);

@@ -1,4 +1,4 @@
-//! Limits that the kernel does not set for a walk, each with its reason.
+//! Limits of a walk that come from this crate and not from the kernel, each with its reason.
 
 /// The maximum number of ranges that a walk reports. The value suffices for 1024 messages of 1024
 /// buffers each, and for the headers of these messages.

@@ -17,8 +17,8 @@ pub enum Special {
     /// The call installs a filter of system calls. The filter possibly refuses system calls that
     /// the pager issues.
     Filter,
-    /// A pager must not issue this call. The call disables a facility that the pager needs, or
-    /// makes the kernel touch memory to which no call refers.
+    /// A pager must not let this call reach the kernel. The call disables a facility that the pager
+    /// needs, or makes the kernel touch memory to which no call refers.
     Forbidden,
     /// The effect depends on an argument of type `int`.
     By {
@@ -58,13 +58,14 @@ pub struct SignalMask {
     pub is_temporary: bool,
 }
 
-/// How a pager can issue a call without a dispatching signal, if all memory of the call is pinned.
+/// How a pager can issue a program's call without a SIGSYS of syscall user dispatch, if all memory
+/// of the call is pinned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum SimpleClass {
-    /// The call is always dispatched by a signal.
+    /// The call is always dispatched by a SIGSYS.
     No = 0,
-    /// The call is issued without a signal. If the call fails with EFAULT, it has had no effect.
+    /// The call is issued without a SIGSYS. If the call fails with EFAULT, it has had no effect.
     Direct = 1,
     /// The call is issued like `Direct`. The second argument of the call is the address of a
     /// buffer, and the third argument is the buffer's size.
@@ -85,8 +86,8 @@ pub enum SimpleClass {
     Sleep = 8,
 }
 
-/// Whether a pager issues a call itself: in the process, on the pager's thread, or in a host that
-/// executes a program.
+/// Whether a pager issues a call for its own work: in the process, on the pager's thread, or in
+/// `uzram-host` when it executes a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
     /// The pager does not issue the call, or issues it only with arguments that the runtime lists
@@ -115,8 +116,8 @@ pub struct SyscallSpec {
     /// uses memory that the kernel knows from earlier calls (`ioctl` on a virtual machine) or
     /// memory that the call addresses by an offset.
     pub wait: Option<Wait>,
-    /// Whether the call returns without waiting for an event that a signal could interrupt. A
-    /// missing mark is harmless. The call then only takes more time.
+    /// Whether the call returns without a wait that a signal could interrupt. If this is wrongly
+    /// false, the call only takes more time.
     pub is_brief: bool,
     /// The arguments that hold a signal mask, or `None` if the call has no signal mask.
     pub signal_mask: Option<SignalMask>,
@@ -125,13 +126,13 @@ pub struct SyscallSpec {
     pub changes_mappings: When,
     /// Whether the call accesses only the range in its first two arguments, and no other memory.
     pub is_of_range: bool,
-    /// Whether a pager's own thread must end before the call. A marked call fails in a process with
+    /// Whether a pager's own thread must end before the call. Such a call fails in a process with
     /// several threads, ends or stops all threads, or changes a property that new threads inherit
     /// from the calling thread.
     pub ends_own_thread: When,
-    /// How a pager can issue the call without a dispatching signal.
+    /// How a pager can issue the call without a SIGSYS.
     pub simple: SimpleClass,
-    /// Whether a pager in the process issues the call itself.
+    /// Whether a pager issues the call for its own work.
     pub need: Need,
 }
 

@@ -4,7 +4,8 @@ use crate::named::NamedSpec;
 use crate::spec::SyscallSpec;
 
 /// Creates a row from the constant of the call's number and the kinds of the arguments. A semicolon
-/// precedes the other columns, which [`NamedSpec`] defines. Missing arguments are plain.
+/// precedes the other columns, which [`NamedSpec`] defines. Missing arguments have the kind
+/// [`Argument::Plain`](crate::Argument::Plain).
 macro_rules! row {
     ($number:ident $(, $argument:expr)* $(,)? $(; $($column:ident $(($value:expr))?),*)?) => {
         crate::named::NamedSpec::new(
@@ -60,7 +61,7 @@ const COUNT: usize = {
     count
 };
 
-/// All rows, with the names of their calls. A host never looks up a name, so a host does not
+/// All rows, with the names of their calls. `uzram-host` never looks up a name, so it does not
 /// contain this table.
 static ALL: [NamedSpec; COUNT] = {
     let (mut all, mut count, mut group) = ([GROUPS[0][0]; COUNT], 0, 0);
@@ -92,8 +93,8 @@ static ROWS: [SyscallSpec; COUNT] = {
     rows
 };
 
-/// The index of each number's row plus 1, or 0 if the number has no row. Compilation fails if a
-/// number has two rows or is too large.
+/// For each number of a call, the index of its row in `ROWS` plus 1, or 0 if the number has no row.
+/// Compilation fails if a number has two rows or is too large.
 static PLACES: [u16; NUMBERS] = {
     let (mut places, mut nth) = ([0; NUMBERS], 0);
     while nth < COUNT {

@@ -18,9 +18,9 @@ mod requests;
 /// has to fill the range first. Ranges can overlap and repeat. No range is empty, and no range ends
 /// above [`ADDRESS_END`](crate::ADDRESS_END). At most [`RANGES_MAX`] ranges are reported.
 ///
-/// If the kernel refuses an argument, such as a count above its limit or an invalid address, the
-/// walk cuts or ignores that argument. Other threads can change the memory during the walk. The
-/// reported ranges correspond to the contents that the walk has read.
+/// If the kernel would refuse an argument, such as a count above its limit or an invalid address,
+/// the walk reduces the count or ignores the argument. Other threads can change the memory during
+/// the walk. The reported ranges correspond to the contents that the walk has read.
 pub fn ranges(
     number: usize,
     arguments: [usize; 6],

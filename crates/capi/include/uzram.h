@@ -1,10 +1,10 @@
 /*
  * libuzram: compressed memory for programs, in C99 and C++.
  *
- *   uzram_device   a disk whose bytes lie compressed in memory; any offset, any length
- *   uzram_pool     objects of all sizes, packed densely (not compressed), with handles
- *   uzram_cache    memory for many objects of one size; as fast as malloc, and denser
- *   uzram_lru      values by key, compressed; the most recently used ones, within a limit
+ *   uzram_device   a disk that keeps its data compressed in memory
+ *   uzram_pool     a store of objects of all sizes; packs them densely, without compression
+ *   uzram_cache    an allocator for many objects of one size; as fast as malloc, and denser
+ *   uzram_lru      a cache that compresses values, and keeps the most recently used ones
  *   uzram_region   memory that compresses its cold parts, and decompresses them at a touch
  *
  * Results. A function that returns int returns 0 or a negative errno. After a failure,
@@ -289,10 +289,10 @@ int uzram_pool_read(uzram_pool *pool, uint64_t handle, void *bytes, uint64_t len
  * the object, which must not be written to, and its length, unless `object_bytes` is NULL. Any
  * thread can read the object, and unpin it.
  *
- * uzram_pool_write and uzram_pool_free of a pinned object wait until it is unpinned, and later
- * calls for this object wait behind them. So a thread that holds a pin must not make any call for
- * the pinned object except uzram_pool_unpin. An object has at most six pins (uzram_pool_read takes
- * one for its copy); a call that needs another pin waits. Other objects are not affected.
+ * uzram_pool_write and uzram_pool_free of a pinned object wait until the object is unpinned, and
+ * later calls for this object wait for them. So a thread that holds a pin must not make any call
+ * for the pinned object except uzram_pool_unpin. An object has at most six pins (uzram_pool_read
+ * takes one for its copy); a call that needs another pin waits. Other objects are not affected.
  * Compaction skips the pages of pinned objects.
  *
  * A child of fork has no pins: the child must not read objects that its parent pinned.
@@ -337,7 +337,7 @@ struct uzram_cache_options {
 
 struct uzram_cache_stat {
     uint64_t size;        /* sizeof(struct uzram_cache_stat) */
-    uint64_t objects;     /* objects in use, and some that other threads freed */
+    uint64_t objects;     /* objects in use, and possibly some that other threads freed */
     uint64_t room;        /* objects that fit in the slabs */
     uint64_t slabs;       /* slabs */
     uint64_t refused;     /* frees that were refused */
@@ -455,10 +455,10 @@ int uzram_lru_stat(uzram_lru *lru, struct uzram_lru_stat *stat);
 typedef struct uzram_region uzram_region;
 typedef struct uzram_region_locked uzram_region_locked;
 
-/* Whichever backend the region has, a child gets a copy of the region. With a userfaultfd, each
- * fork fills all blocks. */
+/* A child always gets a copy of the region. With UZRAM_REGION_USERFAULTFD, each fork makes all
+ * blocks resident, whatever the limit is. */
 #define UZRAM_REGION_COPY_AT_FORK 1
-/* Stores checksums of evicted data, which are verified when the data are filled. */
+/* Stores checksums of evicted data, which are verified when the data become resident again. */
 #define UZRAM_REGION_CHECKSUMS 2
 /*
  * Handles faults by a userfaultfd. If the system refuses a userfaultfd, uzram_region_new fails.
@@ -470,7 +470,7 @@ typedef struct uzram_region_locked uzram_region_locked;
 struct uzram_region_options {
     uint64_t size;         /* sizeof(struct uzram_region_options) */
     uint64_t bytes;        /* bytes of the region */
-    uint64_t limit;        /* maximum bytes held, incl. 1.6 to 9 MB of buffers; locks exceed it */
+    uint64_t limit;        /* maximum of `held`, with 1.6 to 9 MB of buffers; locks can exceed it */
     uint64_t store_limit;  /* maximum bytes of pages with evicted data */
     const char *algorithm; /* "lz4" (also if NULL), "lz4hc" or "zstd" */
     int32_t level;         /* the algorithm's level; 0 means its default */
@@ -487,7 +487,7 @@ struct uzram_region_stat {
     uint64_t stored;     /* bytes of evicted data, before compression */
     uint64_t compressed; /* bytes of evicted data, after compression */
     uint64_t device;     /* bytes of all memory for evicted data */
-    uint64_t filled;     /* blocks filled so far */
+    uint64_t filled;     /* evicted blocks that became resident again so far */
     uint64_t evicted;    /* blocks evicted so far */
 };
 
@@ -534,7 +534,7 @@ int uzram_region_prefetch(uzram_region *region, uint64_t offset, uint64_t len);
 
 /* The expected use of a range. */
 #define UZRAM_ADVICE_COLD 0 /* not used soon: the range is evicted now */
-#define UZRAM_ADVICE_HOT 1  /* used soon and often: the range is filled, and stays longer */
+#define UZRAM_ADVICE_HOT 1  /* used soon and often: made resident, and not evicted soon */
 
 /* Announces the expected use of a range. */
 int uzram_region_advise(uzram_region *region, uint64_t offset, uint64_t len, uint32_t advice);

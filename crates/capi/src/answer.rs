@@ -115,8 +115,8 @@ pub(crate) fn answer(work: impl FnOnce() -> Result<(), Failure>) -> c_int {
     answer_at_once(work)
 }
 
-/// Does the same as [`answer`], for work of nanoseconds. No cancellation can occur in this work,
-/// because it neither waits nor reads a file.
+/// Does the same as [`answer`], for work that takes nanoseconds. No cancellation can occur in this
+/// work, because it neither waits nor reads a file.
 pub(crate) fn answer_at_once(work: impl FnOnce() -> Result<(), Failure>) -> c_int {
     let done = catch_unwind(AssertUnwindSafe(work));
     let failure = match done {

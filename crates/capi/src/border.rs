@@ -50,7 +50,7 @@ fn length(start: *const c_void, len: u64) -> Result<usize, Failure> {
 /// Returns memory that the C caller passes, to be read.
 ///
 /// # Safety
-/// The conditions at the head of this file, for as long as `'a`.
+/// The conditions at the head of this file hold for the lifetime `'a`.
 pub(crate) unsafe fn bytes<'a>(start: *const c_void, len: u64) -> Result<&'a [u8], Failure> {
     match length(start, len)? {
         0 => Ok(&[]),
@@ -63,7 +63,7 @@ pub(crate) unsafe fn bytes<'a>(start: *const c_void, len: u64) -> Result<&'a [u8
 /// Returns memory that the C caller passes, to be written.
 ///
 /// # Safety
-/// The conditions at the head of this file, for as long as `'a`.
+/// The conditions at the head of this file hold for the lifetime `'a`.
 pub(crate) unsafe fn bytes_mut<'a>(start: *mut c_void, len: u64) -> Result<&'a mut [u8], Failure> {
     match length(start, len)? {
         0 => Ok(&mut []),
@@ -76,7 +76,7 @@ pub(crate) unsafe fn bytes_mut<'a>(start: *mut c_void, len: u64) -> Result<&'a m
 /// Returns a string that the C caller passes, or `None` if it is NULL.
 ///
 /// # Safety
-/// The conditions at the head of this file, for as long as `'a`.
+/// The conditions at the head of this file hold for the lifetime `'a`.
 pub(crate) unsafe fn text<'a>(start: *const c_char) -> Result<Option<&'a str>, Failure> {
     if start.is_null() {
         return Ok(None);
@@ -89,7 +89,7 @@ pub(crate) unsafe fn text<'a>(start: *const c_char) -> Result<Option<&'a str>, F
 /// Returns a path that the C caller passes. The path can contain any bytes.
 ///
 /// # Safety
-/// The conditions at the head of this file, for as long as `'a`.
+/// The conditions at the head of this file hold for the lifetime `'a`.
 pub(crate) unsafe fn path<'a>(start: *const c_char) -> Result<&'a Path, Failure> {
     if start.is_null() {
         return Err(Failure::invalid("the path is NULL; pass the name of a file"));
@@ -101,7 +101,7 @@ pub(crate) unsafe fn path<'a>(start: *const c_char) -> Result<&'a Path, Failure>
 /// Returns the size in the first field of a struct that the C caller passes.
 ///
 /// # Safety
-/// The conditions at the head of this file.
+/// The conditions at the head of this file hold.
 unsafe fn size_of_given<T: Sized64>(start: *const T) -> Result<usize, Failure> {
     if start.is_null() {
         return Err(Failure::invalid("a struct is NULL; pass its address"));
@@ -119,7 +119,7 @@ unsafe fn size_of_given<T: Sized64>(start: *const T) -> Result<usize, Failure> {
 /// Fields that the library does not know must be zero, because the library would ignore them.
 ///
 /// # Safety
-/// The conditions at the head of this file.
+/// The conditions at the head of this file hold.
 pub(crate) unsafe fn options<T: Sized64>(start: *const T) -> Result<T, Failure> {
     // SAFETY: the caller guarantees the conditions at the head of this file.
     let size = unsafe { size_of_given(start)? };
@@ -143,7 +143,7 @@ pub(crate) unsafe fn options<T: Sized64>(start: *const T) -> Result<T, Failure> 
 /// it does the work whose result the struct will hold.
 ///
 /// # Safety
-/// The conditions at the head of this file.
+/// The conditions at the head of this file hold.
 pub(crate) unsafe fn check_optional<T: Sized64>(out: *mut T) -> Result<(), Failure> {
     // SAFETY: the caller guarantees the conditions at the head of this file.
     if out.is_null() { Ok(()) } else { unsafe { size_of_given(out) }.map(drop) }
@@ -153,7 +153,7 @@ pub(crate) unsafe fn check_optional<T: Sized64>(out: *mut T) -> Result<(), Failu
 /// become zero. The size field of the caller's struct does not change.
 ///
 /// # Safety
-/// The conditions at the head of this file.
+/// The conditions at the head of this file hold.
 pub(crate) unsafe fn fill<T: Sized64>(out: *mut T, value: T) -> Result<(), Failure> {
     // SAFETY: the caller guarantees the conditions at the head of this file.
     let size = unsafe { size_of_given(out)? };

@@ -73,7 +73,8 @@ fn page(command: Command, related: &[String]) -> io::Result<Vec<u8>> {
     let after = command.get_after_help().map(ToString::to_string).unwrap_or_default();
     let version = format!("uzram {}", env!("CARGO_PKG_VERSION"));
     let has_commands = command.has_subcommands();
-    // Unlike clap's man page, the help's usage line has the names of the options' values.
+    // Unlike the usage line of clap's man page, that of the help contains the names of the options'
+    // values.
     let usage = command.clone().render_usage().to_string();
     let usage = usage.trim_start_matches("Usage:").trim().to_owned();
     let man = Man::new(command.override_usage(usage)).source(version).manual("uzram");

@@ -42,8 +42,8 @@ impl Error {
         Error::Failed("a worker thread panicked; please report it".to_owned())
     }
 
-    /// Returns the error for a lack of the memory that grows with the input, besides the device's
-    /// memory.
+    /// Returns the error for a lack of memory outside the device. The amount of this memory grows
+    /// with the input.
     pub(crate) fn no_room(bytes: u64) -> Self {
         let bytes = human(bytes);
         Error::Failed(format!(

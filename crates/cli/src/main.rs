@@ -1,4 +1,5 @@
-//! The command `uzram`: converts arguments to calls, and their results to tables and exit codes.
+//! The command `uzram`: converts arguments to function calls, and the results of these calls to
+//! tables and exit codes.
 //!
 //! ```text
 //!   args -> commands: fill, analyze, train-dictionary, classes -> report, warnings

@@ -71,8 +71,9 @@ impl MemLimit {
         }
     }
 
-    /// Returns the limit in bytes, or `None` for no limit. For the default, `beside` gets the size
-    /// of the permitted memory in bytes, and returns the part needed besides pool pages.
+    /// Returns the limit in bytes, or `None` for no limit. For the default, `beside` gets the
+    /// number of bytes that this process is allowed to use, and returns the number that memory
+    /// other than pool pages needs.
     ///
     /// # Errors
     /// Fails if the default leaves less than [`LIMIT_MIN`] for pages.

@@ -110,10 +110,11 @@ pub(crate) const ROOM_OF_WRITES: u64 = 16;
 /// The maximum value of `--connections`.
 pub(crate) const CONNECTIONS_MAX: u16 = 1024;
 
-/// A disk counts as near its memory limit if it uses at least this percentage of the limit.
+/// A disk is near its memory limit if it uses at least this percentage of the limit.
 pub(crate) const NEAR_PERCENT: u64 = 90;
 
-/// The server warns again only after the use has fallen below this percentage of the limit.
+/// The server warns again only after the disk's use of memory has fallen below this percentage of
+/// the limit.
 pub(crate) const CALM_PERCENT: u64 = 80;
 
 /// The interval between checks of the disk's memory use.
@@ -129,12 +130,12 @@ pub(crate) const PRINTED_WITHIN: Duration = Duration::from_secs(10);
 pub(crate) const FOUND_WITHIN: Duration = Duration::from_secs(2);
 
 /// The number of checks for signals after the first signal that ends the server. Signals that these
-/// checks find are ignored, because one request to end often sends several signals. For example, a
-/// terminal and a program that forwards signals each send SIGINT. `timeout` sends a signal to the
-/// process and to its group. A program that gets SIGINT often sends SIGTERM to its children. If
-/// SIGTERM and SIGHUP are sent together, the kernel delivers SIGHUP first. The limit is a number of
-/// checks and not a time, because the process may be stopped. The first check after a stop finds
-/// all signals that arrived during the stop.
+/// checks find are ignored, because one request to end the server often causes several signals. For
+/// example, a terminal and a program that forwards signals each send SIGINT. `timeout` sends a
+/// signal to the process and to its group. A program that gets SIGINT often sends SIGTERM to its
+/// children. If SIGTERM and SIGHUP are sent together, the kernel delivers SIGHUP first. The limit
+/// is a number of checks and not a time, because the process may be stopped. The first check after
+/// a stop finds all signals that arrived during the stop.
 pub(crate) const SIGNAL_LOOKS: u32 = 15;
 
 /// The time between two of the checks that `SIGNAL_LOOKS` counts.
@@ -186,7 +187,7 @@ pub(crate) const AT_START: usize = 2 << 20;
 /// memory that uzram does not count, such as files and page tables.
 pub(crate) const RUN_LIMIT_PERCENT: u8 = 85;
 
-/// The table combines small ended processes in one line, because their figures hardly affect the
-/// sum. A process is small if it held less than 1/`TABLE_SHARE` of the maximum memory of all
-/// processes together.
+/// The table combines small ended processes in one line, because they hardly affect the sum. A
+/// process is small if it held less than 1/`TABLE_SHARE` of the maximum memory of all processes
+/// together.
 pub(crate) const TABLE_SHARE: u64 = 100;

@@ -78,7 +78,7 @@ pub(crate) fn provide_stack() {
 }
 
 /// Returns whether the process can allocate the memory that it needs before the reserve exists. A
-/// failed allocation before that would end the process without a message.
+/// failed allocation before the reserve exists would end the process without a message.
 pub(crate) fn has_memory() -> bool {
     Vec::<u8>::new().try_reserve_exact(AT_START).is_ok()
 }

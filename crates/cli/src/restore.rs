@@ -79,8 +79,8 @@ pub(crate) fn not_restored(
     const ROOM: &str = "raise --mem-limit, or free memory";
     let refused = |why: &dyn Display| Error::of_file(file, "can't be restored", why, ROOM);
     match (error, limit) {
-        // `limit` also limits the tables. At that limit, requests for address space fail with the
-        // same error as at the system's limit.
+        // `limit` also limits the device's tables. At that limit, requests for address space fail
+        // with the same error as at the system's limit.
         (zram::Error::OutOfMemory { source, .. }, Some(limit))
             if source.is_limit() || source.is_refused() || room::left().is_none() =>
         {

@@ -1,4 +1,4 @@
-//! `uzram run`: a host runs a program with its memory compressed.
+//! `uzram run`: runs a program whose memory a host (`uzram-host`) compresses.
 
 mod args;
 pub(crate) mod table;

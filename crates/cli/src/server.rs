@@ -30,7 +30,7 @@ use turn::Turn;
 
 pub(crate) fn run(args: &ServeArgs) -> Result<(), Error> {
     let passed = Passed::take(args)?;
-    // Conflicts are reported first, because to create or restore the device can take long.
+    // Conflicts are reported first, because creating or restoring the device can take long.
     conflicts::check(args)?;
     let given = args.save_on_exit.as_deref();
     let save_file = given.map(|path| SaveFile::new(path, args.config.as_slice())).transpose()?;

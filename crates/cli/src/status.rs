@@ -40,8 +40,8 @@ pub(crate) struct Stat {
     pub(crate) huge_pages: u64,
     pub(crate) read_only: bool,
     pub(crate) connections: usize,
-    /// The activity of the device since its creation. Zeros if the server is too old to report this
-    /// field.
+    /// The activity of the device since its creation. All values are 0 if the server is too old to
+    /// report this field.
     #[serde(default)]
     pub(crate) done: Done,
     pub(crate) job: Option<RunningJob>,

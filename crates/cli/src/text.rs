@@ -1,4 +1,4 @@
-//! Formats numbers and names for people, and figures as JSON.
+//! Formats numbers and names for people, and reports as JSON.
 
 use crate::policy::REPEATED;
 pub(crate) use measure::escaped;
@@ -51,7 +51,7 @@ pub(crate) fn json(report: &impl Serialize) -> String {
     serde_json::to_string_pretty(report).unwrap_or_default() + "\n"
 }
 
-/// Returns figures as JSON on one line.
+/// Returns a report as JSON on one line.
 pub(crate) fn json_line(figures: &impl Serialize) -> String {
     // Serialization can't fail, as in `json`.
     serde_json::to_string(figures).unwrap_or_default() + "\n"

@@ -85,7 +85,7 @@ fn files_are_whole_and_where_they_are_to_be() {
         assert_eq!((refused.code, refused.out.as_str()), (Some(1), ""), "{refused:?}");
     }
     // Another user put a link at the temporary path of the save. The save does not follow the link,
-    // and does not write to its target.
+    // and does not write to the link's target.
     fs::write(path("victim"), "his").unwrap();
     symlink("victim", path(".saved.saving")).unwrap();
     let planted = end(fill().args(["--json", "--save", &path("saved"), &path("in")]));

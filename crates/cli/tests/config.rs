@@ -1,5 +1,5 @@
 //! Tests the configuration file. The server reads or refuses any file, pipe or value in bounded
-//! time. The message has a bounded length.
+//! time. Error messages have a bounded length.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -15,7 +15,7 @@ use support::{Ended, Server, UZRAM, end, serve_unsized};
 const BYTES_MAX: usize = 1 << 20;
 
 /// The maximum length in bytes of an error message. The message contains a path, part of a value,
-/// and words.
+/// and a fixed text.
 const ERROR_MAX: usize = 700;
 
 fn serve_of(dir: &Path, config: &str) -> Command {

@@ -108,8 +108,8 @@ impl Disk {
     }
 }
 
-/// Chooses an offset and a length. Often the offset or the length is at an edge, or one byte beside
-/// an edge.
+/// Chooses an offset and a length. Often the offset or the length is one of `EDGES`, or differs
+/// from one of them by one byte.
 fn range(choices: &mut Choices) -> (usize, usize) {
     let at = choices.beside(&EDGES, BYTES);
     (at, choices.beside(&EDGES, LEN_MAX.min(BYTES - at)))

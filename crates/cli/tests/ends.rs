@@ -1,4 +1,5 @@
-//! Tests the end of `uzram serve`: acknowledged data are saved after each signal that ends it.
+//! Tests the end of `uzram serve`: acknowledged data are saved after each signal that ends the
+//! server.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -94,7 +95,7 @@ fn a_hang_up_does_not_give_a_save_up() {
     assert!(places.is_saved("to/saved"));
 }
 
-/// If two signals are pending when the server runs, the kernel always delivers SIGHUP first.
+/// If SIGHUP and another signal are pending when the server runs, the kernel delivers SIGHUP first.
 #[test]
 fn a_hang_up_at_the_same_time_as_another_signal_is_of_the_same_end() {
     let places = Places::new();
@@ -140,8 +141,8 @@ fn a_signal_that_comes_twice_at_once_is_one() {
     }
 }
 
-/// On a busy machine, the server possibly does not run between two signals, which still count as
-/// one.
+/// On a busy machine, the server possibly does not run between two signals. It must still treat
+/// them as one.
 #[test]
 fn two_signals_at_once_are_one_though_the_server_did_not_run_in_between() {
     let shows = (0..20).any(|_| {
@@ -242,7 +243,8 @@ fn where_there_is_no_place_it_stays_and_says_so() {
         let mut lines = lines(&mut server);
         let stays = lines.find(|line| line.contains("the save is tried again")).unwrap();
         assert!(stays.contains("/to/saved'") && stays.contains("No such file"), "{stays}");
-        // If the same signal were sent sooner, it would count as part of the first request.
+        // If the same signal were sent sooner, the server would treat it as part of the first
+        // request.
         thread::sleep(Duration::from_millis(500));
         assert!(server.child.try_wait().unwrap().is_none(), "it is gone");
         let back = || fs::rename(places.at("away"), places.at("to")).unwrap();
@@ -252,8 +254,8 @@ fn where_there_is_no_place_it_stays_and_says_so() {
             assert!(places.is_saved("to/saved"));
             fs::remove_file(places.at("to/saved")).unwrap();
         } else {
-            // Another signal cancels the save. If the server has hardly run, this signal counts as
-            // part of the first request instead.
+            // Another signal cancels the save. If the server has hardly run, it treats this signal
+            // as part of the first request instead.
             until_with(Duration::from_millis(500), "it is given up", || {
                 server.signal("TERM");
                 server.child.try_wait().unwrap().is_some()
@@ -405,7 +407,7 @@ fn what_came_to_the_file_since_the_start_stays() {
         assert!(said.contains("since this server started"), "{said}");
         assert!(places.is_saved("to/saved.1"), "{said}");
     }
-    // The server's own saves do not count as changes by other programs.
+    // The server's own saves are not treated as changes by other programs.
     let places = Places::new();
     let mut server = places.server("exec \"$@\"");
     let saved = places.at("to/saved");
@@ -417,7 +419,8 @@ fn what_came_to_the_file_since_the_start_stays() {
     assert!(fs::read(&saved).unwrap() != earlier && places.is_saved("to/saved"));
 }
 
-/// A timer can save the disk repeatedly. Even late saves are no changes by other programs.
+/// A timer can save the disk repeatedly. Even a save at the server's end is not treated as a change
+/// by another program.
 #[test]
 fn a_save_to_the_file_at_the_moment_of_the_end_leaves_it_to_the_end() {
     for round in 0..30 {

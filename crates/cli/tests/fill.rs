@@ -1,4 +1,4 @@
-//! Tests the figures and the output formats of `uzram fill` on small trees of files.
+//! Tests the reported numbers and the output formats of `uzram fill` on small trees of files.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 

@@ -251,8 +251,8 @@ fn its_unit_is_hardened() {
     let service = fs::read_to_string(units.join("uzram-serve@.service")).unwrap();
     let line = "ExecStart=/usr/bin/uzram serve --config /etc/uzram.conf --section %i\n";
     assert!(service.contains(line) && !service.contains("DIR@"), "{service}");
-    // A restore can take long. After a failure the socket is stopped. Otherwise a server with an
-    // empty disk would start.
+    // A restore can take long. After a failed restore, the socket is stopped, because otherwise a
+    // server with an empty disk would start.
     for line in ["TimeoutStartSec=infinity\n", "stop \"uzram-serve@$$1.socket\"' sh %i\n"] {
         assert!(service.contains(line), "{line} in {service}");
     }

@@ -1,4 +1,4 @@
-//! Tests mounts of a device. A server unmounts only its own mount. The disk answers whatever
+//! Tests mounts of a device. A server unmounts only its own mount, and answers requests whatever
 //! happens to its mount.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
@@ -131,7 +131,8 @@ fn mount_points_are_of_any_bytes() {
     unmount(&odd);
 }
 
-/// The mount would hide a path that the server needs. Two sockets need different paths.
+/// The server refuses a mount that would hide a path which the server needs, and two sockets with
+/// one path.
 #[test]
 fn what_a_server_needs_is_not_in_its_mount() {
     let dir = tempfile::tempdir().unwrap();
@@ -305,8 +306,8 @@ fn a_job_of_an_attribute_holds_up_no_reader() {
     ended(server);
 }
 
-/// A save through the mount counts as a save by the server itself, before and during the server's
-/// end.
+/// A save through the mount is treated as a save by the server itself, before and during the
+/// server's end.
 #[test]
 fn a_save_through_the_mount_is_no_strangers() {
     let Some((dir, mount, _unmounted)) = directory() else { return };

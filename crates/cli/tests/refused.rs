@@ -48,8 +48,8 @@ thread_local! {
     static IS_OF_THE_TEST: Cell<bool> = const { Cell::new(false) };
 }
 
-/// The number of bytes that the other threads have in use, and the maximum of this number. A
-/// reallocation counts both copies, as the reserve does.
+/// The number of bytes that the other threads have in use, and the maximum of this number. During a
+/// reallocation both copies are counted, as in the reserve.
 static LIVE: AtomicIsize = AtomicIsize::new(0);
 static MOST: AtomicIsize = AtomicIsize::new(0);
 
@@ -295,7 +295,8 @@ fn serves() -> impl FnMut(usize, bool) -> bool {
         let (is_reached, (acknowledged, answers)) = refusing(nth, from_then_on, || {
             let there = served.client();
             let acknowledged = served.write(nth as u64);
-            // Two clients are already connected, so the server refuses one of these two clients.
+            // One client is already connected, and the server accepts only two, so it refuses one
+            // of these two clients.
             let one_more = [served.client(), served.client()];
             let answers = served.ask();
             drop((there, one_more));

@@ -118,8 +118,8 @@ fn another_signal_gives_the_save_up() {
         let mut server = Server::new(&args);
         // Saving this disk takes a while, because the disk holds 200 MiB of data.
         server.client().write(0, &noise(1, 200 * MIB));
-        // Signals that are sent close together count as one request to end. The server hardly runs
-        // between the signals, so it saves little data before it checks for signals.
+        // The server treats signals that are sent close together as one request to end. The server
+        // hardly runs between the signals, so it saves little data before it checks for signals.
         server.signal_at_once(&[Signal::TERM, Signal::STOP], Duration::from_millis(1));
         until_with(Duration::from_millis(20), "it is given up", || {
             let is_over = server.child.try_wait().unwrap().is_some();

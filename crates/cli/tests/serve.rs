@@ -89,7 +89,7 @@ fn what_is_no_socket_stays() {
     assert_eq!(ended.code, Some(1));
     assert!(ended.err.contains("'nbd.sock' exists and is not a socket"), "{ended:?}");
     assert_eq!(fs::read_to_string(dir.path().join("nbd.sock")).unwrap(), "precious");
-    // A server that accepts no connections still counts as running.
+    // A server that accepts no connections is still treated as running.
     let held = tempfile::tempdir().unwrap();
     let _live = UnixListener::bind(held.path().join("nbd.sock")).unwrap();
     assert!(end(serve(held.path()).args(here)).err.contains("is in use by another server"));

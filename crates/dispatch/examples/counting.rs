@@ -6,8 +6,8 @@
 //!
 //! With `DISPATCH_BY_CALLS` set, thread pointers are read and set by system calls. With
 //! `DISPATCH_SIMPLE` set, simple calls are made without a signal, and some managed blocks are
-//! marked as absent for a time. With `DISPATCH_MEDDLES` set, the hook answers and changes calls,
-//! and maps a page when the page is accessed.
+//! marked as absent for a time. With `DISPATCH_MEDDLES` set, the hook changes calls, sets results
+//! of calls, and maps a page at its first access.
 #![cfg(target_arch = "x86_64")]
 #![allow(unsafe_code)]
 
@@ -31,7 +31,8 @@ static FILE: OnceLock<&'static CStr> = OnceLock::new();
 const NOTED: u64 = 0x6e6f_7465;
 
 static MEDDLES: AtomicBool = AtomicBool::new(false);
-/// The address of a page that is mapped at its first access, and the result of answered calls.
+/// The address of a page that is mapped at its first access, and the result of calls that the hook
+/// does not issue.
 const PAGE: usize = 0x5555_0000_0000;
 const ANSWER: isize = 4242;
 const PAGE_BYTES: usize = 4096;
@@ -90,7 +91,7 @@ fn bring() {
     unsafe { libc::mmap(PAGE as *mut _, PAGE_BYTES, prot, flags, -1, 0) };
 }
 
-/// Depending on the call's number, answers the call, changes it, or issues it itself.
+/// Depending on the call's number, returns a result, changes the call, or issues it.
 fn meddle(call: &mut Call) -> Step {
     match call.number() as i64 {
         libc::SYS_getppid => Step::Answer(ANSWER),

@@ -1,8 +1,8 @@
-//! The program's action for each signal. For a signal with a handler of the program, this crate
-//! registers its own handler with the kernel.
+//! The program's action for each signal. If the program has a handler for a signal, this crate
+//! registers its own handler with the kernel instead.
 //!
-//! A thread that holds the table's lock accesses no memory of the program, and receives no signal.
-//! A fork holds the lock, so that the child's table is consistent (di-4).
+//! A thread that holds the table's lock accesses no memory of the program, and runs no handler that
+//! takes the lock. The lock is held during a fork, so that the child's table is consistent (di-4).
 //!
 //! # Safety
 //! The table is read and written only while its lock is held.
@@ -25,11 +25,11 @@ pub(crate) struct Action {
 }
 
 const SA_RESTORER: usize = 0x0400_0000;
-/// The flags of an action that this crate passes to the kernel unchanged.
+/// The flags of the program's actions that this crate also sets in the kernel's actions.
 const PASSED: usize =
     (libc::SA_RESTART | libc::SA_NOCLDSTOP | libc::SA_NOCLDWAIT | libc::SA_RESETHAND) as u32
         as usize;
-/// The flags that the kernel supports. `sigaction` returns all other flags cleared.
+/// The flags that the kernel supports. `sigaction` clears all other flags.
 const KNOWN: usize = PASSED
     | SA_RESTORER
     | (libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER) as usize
@@ -96,7 +96,6 @@ impl Actions {
         Actions { locked: AtomicBool::new(false), table: UnsafeCell::new(table) }
     }
 
-    /// Takes the lock before a fork.
     pub(crate) fn lock(&self) {
         (0..).take_while(|_| self.locked.swap(true, Ordering::Acquire)).for_each(pause);
     }

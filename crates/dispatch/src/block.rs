@@ -1,5 +1,5 @@
-//! Maps dispatch blocks. Each contains a thread's state, stack and storage. Each block begins at a
-//! multiple of its size, and contains an inaccessible guard.
+//! Maps dispatch blocks. Each block contains a thread's state, stack and thread-local storage. A
+//! block begins at a multiple of its size, and contains an inaccessible guard.
 //!
 //! # Safety
 //! The kernel chooses where memory is mapped. A block and its separate storage belong to one

@@ -3,7 +3,7 @@
 //! # Safety
 //! A [`Call`] lies on the stack of this crate's code, below the frame of the signal that dispatched
 //! the call. While the call is issued, a register holds the address of the [`Call`], so that a
-//! handler finds it.
+//! signal handler finds the [`Call`].
 #![allow(unsafe_code)]
 
 use crate::block;
@@ -13,12 +13,12 @@ use crate::x86_64::frame::Context;
 use crate::x86_64::instructions::{Issue, issue, raw_syscall};
 use std::ptr::null;
 
-/// A system call. A hook can change the call, answer the call, or let the call be issued.
+/// A system call. A hook can change the call, determine its result, or let it be issued.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Call {
-    /// This field is first, so that the issuing instructions can use its address as the address of
-    /// the call.
+    /// This field is first, because a register holds its address while the call is issued. Signal
+    /// handlers use that address as the address of the [`Call`].
     issue: Issue,
     /// The context that the program had when it made the call.
     context: *mut Context,
@@ -123,7 +123,7 @@ impl Call {
     /// # Safety
     /// The call changes memory only as the program requested. The call does not create, end or
     /// replace a process or a thread. The call does not concern signal masks or actions, because
-    /// this crate answers those calls itself.
+    /// this crate handles such calls itself.
     pub unsafe fn issue(&mut self) -> isize {
         // SAFETY: the caller guarantees the requirements of the call.
         unsafe { raw_syscall(self.issue.number, self.issue.args) }
@@ -133,8 +133,8 @@ impl Call {
     /// function may never return.
     ///
     /// # Safety
-    /// The requirements of the call apply. If `mask` is given, no caller on this stack has an
-    /// action to undo.
+    /// The caller meets the requirements of the system call. If `mask` is given, no function on
+    /// this stack has cleanup left to do.
     pub(crate) unsafe fn issue_with(&mut self, mask: Option<&u64>) -> isize {
         self.issue.mask = mask.map_or(null(), |mask| &raw const *mask);
         // SAFETY: the call lies on this thread's stack. The caller guarantees the other

@@ -6,13 +6,13 @@
 //!                                clone -----> child_begins: armed -> rt_sigreturn -> its program
 //!   fork:             the child has a copy of the block, and returns from the handler
 //! ```
-//! The program of a child makes no call before the child is armed. The child receives no signal
+//! The program makes no call in a child before the child is armed. The child receives no signal
 //! before it returns from its frame (di-5).
 //!
 //! # Safety
 //! A dispatch block belongs to the child for which it was mapped. If no child was created, the
-//! parent unmaps the block. The parent of `vfork` unmaps the block when the child has left the
-//! parent's memory. The block of any other child is unmapped when the child ends.
+//! parent unmaps the block. After `vfork`, the parent unmaps the block when the child has ended or
+//! executed a program. The block of any other child is unmapped when the child ends.
 #![allow(unsafe_code)]
 
 use crate::call::Call;
@@ -98,7 +98,8 @@ impl Request {
         (self.flags & SETTLS != 0).then_some(pointer)
     }
 
-    /// Returns the arguments for creating the child. `stack` is a stack of this crate, or `None`.
+    /// Returns the arguments for creating the child. `stack` is the range of the stack on which the
+    /// child begins, or `None` for its parent's stack.
     fn told(&mut self, flags: u64, stack: Option<(usize, usize)>) -> [usize; 5] {
         let (start, end) = stack.unwrap_or((0, 0));
         if self.number == libc::SYS_clone3 as usize {
@@ -113,7 +114,7 @@ impl Request {
     }
 }
 
-/// Answers `clone`, `clone3`, `fork` and `vfork`.
+/// Handles `clone`, `clone3`, `fork` and `vfork`.
 pub(crate) fn make(thread: &Thread, call: &mut Call) -> isize {
     let made = Request::of(call).and_then(|request| {
         if request.flags & VM == 0 {
@@ -158,7 +159,7 @@ fn fork(thread: &Thread, call: &mut Call, mut request: Request) -> isize {
     0
 }
 
-/// Creates a child that shares this memory but has a separate dispatch block.
+/// Creates a child that shares this process's memory but has its own dispatch block.
 fn share(thread: &Thread, call: &mut Call, mut request: Request) -> Result<isize, isize> {
     let flags = request.flags;
     let waits = flags & VFORK != 0;
@@ -190,7 +191,8 @@ fn share(thread: &Thread, call: &mut Call, mut request: Request) -> Result<isize
     hook().thread_begins();
     let made = deliver::copy_to(child, &context).map(|at| {
         let args = request.told(flags & !CLEAR_SIGHAND, Some((child.stack().start, at)));
-        // The child can use its parent's signal stack until the child returns from its frame.
+        // Signals are blocked, because the child possibly has its parent's signal stack until it
+        // returns from its frame.
         // SAFETY: the dispatch block belongs to the child, and the frame on it is a copy of a frame
         // of the kernel. `set_mask` only reads the masks.
         unsafe {
@@ -220,8 +222,8 @@ extern "C" fn child_begins(frame: usize) {
     selector::dispatch(thread);
 }
 
-/// Answers `exit`, and `exit_group` of a process that shares its parent's memory. Unmaps the
-/// thread's dispatch block first.
+/// Handles `exit` and `exit_group`. First unmaps the dispatch block, unless all memory of the
+/// process is freed, the parent unmaps the block, or other threads use the block's actions.
 pub(crate) fn end(thread: &Thread, call: &Call) -> isize {
     let (number, code) = (call.number(), call.args()[0]);
     let is_group = number as i64 == libc::SYS_exit_group;

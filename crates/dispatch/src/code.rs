@@ -40,8 +40,8 @@ pub(crate) struct Mapping {
 }
 
 impl Mapping {
-    /// Returns whether the mapping is a private mapping of a file and contains code. Only this
-    /// process sees changes to code in a private mapping.
+    /// Returns whether the mapping is a private, unwritable mapping of a file and contains code.
+    /// Only this process sees changes to code in a private mapping.
     pub(crate) fn is_private_code(&self) -> bool {
         self.is_executable && self.is_of_file && !self.is_shared && !self.is_writable
     }

@@ -1,9 +1,9 @@
-//! Delivers signals to the program. Like the kernel, creates frames on the program's stacks, and
-//! returns from these frames.
+//! Delivers signals to the program. Like the kernel, this module writes signal frames to the
+//! program's stacks, and returns from these frames.
 //!
 //! A handler of the program never runs on a stack of this crate. The frame that the handler sees
-//! describes the program (di-2). An interrupted call is completed or undone before the handler
-//! begins.
+//! contains the state of the program's code, not of this crate's (di-2). An interrupted call is
+//! completed or undone before the handler begins.
 //!
 //! # Safety
 //! Frames and contexts belong to signals of this thread, and lie on the thread's dispatch block.
@@ -50,9 +50,8 @@ fn die_of_stack(thread: &Thread) {
     die(thread, &Info::of_system(libc::SIGSEGV));
 }
 
-/// Delivers a signal to the program. `context` then continues in the program's handler. The mask of
-/// the handler's action is added to `base`. If `base` is `None`, the mask is added to the program's
-/// mask.
+/// Delivers a signal to the program. `context` then continues in the program's handler. The handler
+/// runs with the mask of its action added to `base`, or to the program's mask if `base` is `None`.
 pub(crate) fn send(thread: &Thread, context: &mut Context, info: &Info, base: Option<u64>) {
     let mask = base.unwrap_or(thread.mask(context));
     let is_sent = info.code <= 0;
@@ -119,7 +118,7 @@ pub(crate) fn copy_to(child: &Thread, context: &Context) -> Result<usize, isize>
     write_frame(child.stack().end(), copied)
 }
 
-/// Answers `rt_sigreturn`: the program continues with the registers in its frame.
+/// Handles `rt_sigreturn`: the program continues with the registers in its frame.
 pub(crate) fn return_from(thread: &Thread, context: &mut Context) {
     if take_back(thread, context).is_err() {
         die_of_stack(thread);
@@ -147,8 +146,8 @@ fn take_back(thread: &Thread, context: &mut Context) -> Result<(), isize> {
     Ok(())
 }
 
-/// Returns the call that the interrupted thread was issuing. `context` must lie in the instructions
-/// that issue a call.
+/// Returns the call that the interrupted thread was issuing. The thread must have been interrupted
+/// in the instructions that issue a call.
 pub(crate) fn call_of(context: &Context) -> *mut Call {
     context.issue() as *mut Call
 }
@@ -169,8 +168,8 @@ pub(crate) fn resume(call: &mut Call) -> bool {
     was_parked
 }
 
-/// Completes or undoes the call that a signal interrupted. `context` then describes the program.
-/// Returns the call's temporary mask, if any. The caller adds the mask of the handler's action.
+/// Completes or undoes the call that a signal interrupted. `context` then contains the program's
+/// registers. If the call returned EINTR, returns its temporary mask, if any.
 ///
 /// # Safety
 /// The signal interrupted the thread of `context` in the instructions that issue a call.
@@ -189,7 +188,7 @@ pub(crate) unsafe fn interrupt(
     resume(call);
     let mut base = None;
     if info.is_of_filter() {
-        // The program's filter trapped the call, so the program's handler answers the call.
+        // The program's filter trapped the call, so the program's handler sets the call's result.
         hook().returned(call, Outcome::GivenUp);
         outer.set_result(call.number() as isize);
         info.call_address = outer.instruction();

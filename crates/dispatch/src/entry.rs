@@ -26,12 +26,13 @@ use crate::x86_64::keys;
 use crate::x86_64::simple;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// Whether the program has tried to filter its calls, so a filter possibly traps calls of this
+/// Whether the program has tried to filter its calls. The filter possibly traps calls of this
 /// crate.
 pub(crate) static IS_FILTERED: AtomicBool = AtomicBool::new(false);
 const ENOSYS: isize = -(libc::ENOSYS as isize);
 
-/// Handles a signal with this crate's storage. Returns whether the thread returns to the program.
+/// Handles a signal, while the thread pointer is this crate's. Returns whether the thread returns
+/// to the program.
 // SAFETY: no other crate uses this symbol's name. Only `uzram_dispatch_entry` calls the function.
 #[unsafe(no_mangle)]
 extern "C" fn uzram_dispatch_on_signal(_: i32, info: *mut Info, context: *mut Context) -> bool {
@@ -61,7 +62,7 @@ extern "C" fn uzram_dispatch_on_signal(_: i32, info: *mut Info, context: *mut Co
 /// Prepares the return from a signal. Returns whether the thread returns to the program.
 fn finish(thread: &Thread, context: &mut Context, before: u8) -> bool {
     if thread.is_on_own_stack(context.stack_pointer()) {
-        // The selector is restored, because the code is possibly about to return to the program.
+        // The interrupted code has possibly already set the selector for its return to the program.
         selector::set(thread, before);
         return false;
     }
@@ -169,7 +170,8 @@ fn perform(thread: &Thread, call: &mut Call, step: Step) -> Option<isize> {
             if step == Step::Wait && thread.kind.get() == Kind::Thread {
                 park(call);
             }
-            // SAFETY: the program requested this call. No code on this stack has an action to undo.
+            // SAFETY: the program requested this call. No function on this stack has cleanup left
+            // to do.
             let result = unsafe { call.issue_with(Some(&mask)) };
             resume(call);
             let is_trace = call.number() as i64 == libc::SYS_ptrace;
@@ -181,7 +183,7 @@ fn perform(thread: &Thread, call: &mut Call, step: Step) -> Option<isize> {
     })
 }
 
-/// Handles a signal for the program, or a fault that the hook possibly answers.
+/// Handles a signal for the program, or a fault that the hook possibly resolves.
 fn came(thread: &Thread, info: &mut Info, context: &mut Context) {
     let is_touch = info.is_fault();
     let frame = (&raw mut *context).cast();
@@ -192,12 +194,12 @@ fn came(thread: &Thread, info: &mut Info, context: &mut Context) {
     if !is_on_own_stack {
         unblock_owned();
     }
-    // A C library call of this crate may be interrupted in `simple`, and continues there.
+    // If `simple` was interrupted in a C library call of this crate, it continues where it was.
     let is_settled =
         !is_on_own_stack && (settle::settle(context, info) || site::leave(context, info));
-    // `simple` can't write below the program's stack, the program passed an invalid address, or
-    // each instruction traps. The call is dispatched, else the program would return to the site
-    // forever.
+    // Either `simple` can't write below the program's stack pointer, or the program passed an
+    // invalid address, or it single-steps. The call is dispatched; otherwise the program would
+    // return to the site forever.
     let is_step = info.signal == libc::SIGTRAP && info.code == libc::TRAP_TRACE;
     if is_settled && (is_touch || is_step) {
         context.return_to(context.instruction() + CALL_BYTES);
@@ -233,7 +235,7 @@ fn came(thread: &Thread, info: &mut Info, context: &mut Context) {
         match open {
             Some(stage) => {
                 unblock_owned();
-                // SAFETY: the context was interrupted at `stage` of the issue of a call.
+                // SAFETY: the context was interrupted at stage `stage` of issuing a call.
                 base = unsafe { interrupt(context, stage, info) };
             }
             // A filter refused a call of the hook. The hook can't handle this refusal.

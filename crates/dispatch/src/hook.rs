@@ -38,14 +38,14 @@ pub enum Outcome {
 /// The functions run on a stack of this crate (200 KiB), with all signals blocked except SIGSEGV,
 /// SIGBUS and SIGSYS. The program may have been interrupted in `malloc`, with any lock held, on a
 /// cancelled thread, or on a thread that the C library did not create. So the functions must not
-/// use the program's heap, locks or thread-local storage, nor cancellation points. System calls of
-/// the functions are not dispatched. The functions preserve `errno`.
+/// use the program's heap, locks or thread-local storage, nor cancellation points. System calls
+/// that the functions make are not dispatched. The functions must preserve `errno`.
 ///
-/// If a signal interrupts a waiting call, the hook's functions on the stack never continue. So the
-/// hook stores the data of a call in [`Call::note`], and undoes its actions in
-/// [`returned`](Self::returned). `returned` is called once for each [`Step::Issue`] whose call
-/// returns. A call that ends the thread, returns from a signal or executes a program does not
-/// return. `returned` is also called in the child of a fork, but not in a child that shares memory.
+/// If a signal interrupts a waiting call, this crate's code on the stack possibly never continues.
+/// So the hook stores the data of a call in [`Call::note`], and undoes its actions in
+/// [`returned`](Self::returned). `returned` is called each time that a call was issued, unless the
+/// call ends the thread, returns from a signal or executes a program. `returned` is also called in
+/// the child of a fork, but not in a child that shares memory.
 pub trait Hook: Sync {
     /// Called before a call is issued. Returns how the call is handled.
     fn call(&self, call: &mut Call) -> Step {
@@ -65,8 +65,8 @@ pub trait Hook: Sync {
     }
 
     /// Called before the program's handler, if a memory access of the program or the hook causes
-    /// SIGSEGV or SIGBUS. Returns whether the caller can repeat the access. `context` is the
-    /// interrupted context.
+    /// SIGSEGV or SIGBUS. Returns whether the interrupted code can repeat the access. `context` is
+    /// the interrupted context.
     fn fault(
         &self,
         signal: i32,
@@ -85,8 +85,8 @@ pub trait Hook: Sync {
         false
     }
 
-    /// Called before a call that a signal for the hook has ended is issued again. The hook can
-    /// change the memory to which the call's arguments point.
+    /// Called before a call is issued again because a signal for the hook has ended it. The hook
+    /// can change the memory to which the call's arguments point.
     fn repeats(&self, call: &mut Call) {
         let _ = call;
     }
@@ -115,12 +115,12 @@ pub trait Hook: Sync {
     /// the call. On this thread, no other function of the hook runs between `parks` and `resumes`.
     fn resumes(&self) {}
 
-    /// Called by a thread before it creates a thread, or a process that shares memory.
+    /// Called by a thread before it creates a thread, or a process that shares its memory.
     fn thread_begins(&self) {}
 
-    /// Called last on a thread that ends by itself, or in a process that shares memory. If the
-    /// parent waits for the process, or no process was created, the parent calls `thread_ends`.
-    /// Threads that end with their process do not call `thread_ends`.
+    /// Called last on a thread that calls `exit`, and in a process that shares its parent's memory.
+    /// After `vfork`, or if no child was created, the parent calls this function instead. Threads
+    /// that end with their process do not call it.
     fn thread_ends(&self) {}
 }
 

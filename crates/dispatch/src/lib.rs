@@ -5,7 +5,7 @@
 //!   program: syscall -> SIGSYS -> entry -> Hook::call -> issue, with the program's mask -> result
 //!                                   |                      '-- a signal: completed or undone, then
 //!                                   |                          the program's handler
-//!                                   |- answered here: masks, actions, stacks, returns of signals
+//!                                   |- handled here: masks, actions, stacks, returns of signals
 //!                                   '- children: threads, fork, vfork, which are armed as well
 //! ```
 //! The rules (di-1 ...) are in `docs/design/dispatch.md`.
@@ -16,7 +16,8 @@ mod hook;
 #[cfg(not(target_arch = "x86_64"))]
 mod elsewhere;
 
-/// All modules that depend on the processor. Their files are in the same directory as this file.
+/// All modules that depend on the processor architecture. Their files are in the same directory as
+/// this file.
 #[cfg(target_arch = "x86_64")]
 #[path = "."]
 mod here {

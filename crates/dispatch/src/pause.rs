@@ -1,4 +1,4 @@
-//! Waits for a lock of this crate. A thread holds a lock of this crate for microseconds.
+//! Waits for the locks of this crate, which threads hold for microseconds.
 
 use crate::policy::{ROUNDS_MAX, SPINS};
 use crate::system::system;

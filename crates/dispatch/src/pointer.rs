@@ -30,7 +30,7 @@ const GET: usize = 0x1003;
 /// The bit of AT_HWCAP2 that permits programs to use RDFSBASE and WRFSBASE.
 const HWCAP2_FSGSBASE: u64 = 2;
 
-/// Records this thread's pointer as the program's.
+/// Records this thread's current thread pointer as the program's.
 ///
 /// # Safety
 /// No thread is armed yet.
@@ -46,13 +46,13 @@ pub(crate) unsafe fn begin(thread: &Thread) {
     thread.pointer.set(now);
 }
 
-/// Returns whether an `arch_prctl` call with `option` reads or sets the pointer, so that this crate
-/// answers the call.
+/// Returns whether an `arch_prctl` call with `option` reads or sets the thread pointer. This crate
+/// handles such calls itself.
 pub(crate) fn is_about(option: usize) -> bool {
     matches!(option, SET | GET)
 }
 
-/// Answers `arch_prctl`.
+/// Handles `arch_prctl`.
 pub(crate) fn answer(thread: &Thread, [option, value, ..]: [usize; 6]) -> isize {
     if option == GET {
         return user::write(value, &thread.pointer.get()).err().unwrap_or(0);

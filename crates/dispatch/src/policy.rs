@@ -8,7 +8,7 @@
 pub(crate) const SITE_CALLS: u32 = 16;
 /// The maximum number of sites, and of their tails. Programs make most calls from few instructions.
 pub(crate) const SITES: usize = 256;
-/// The maximum number of table entries in which a dispatched simple call searches for its site.
+/// The maximum number of table entries that are searched for the site of a dispatched simple call.
 pub(crate) const PROBES: usize = 8;
 /// The least and the greatest distance in bytes between code and the stubs of its pads. The stubs
 /// lie below the code, because the memory above a program's code often becomes its heap. Code

@@ -46,7 +46,7 @@ fn repeat(thread: &Thread, context: &mut Context, call: &mut Call) {
             context.set_instruction(context.instruction() + CALL_BYTES);
             context.set_result(EINTR);
         }
-        // The process was stopped during the call. The kernel's state for the rest of the call is
+        // The process was stopped during the call. The kernel's state for continuing the call is
         // lost when the handler returns.
         (false, false) if is_rewound && context.result() == RESTART => {
             hook().repeats(call);

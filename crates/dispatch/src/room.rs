@@ -70,14 +70,14 @@ impl Room {
         with_exposed_provenance_mut(self.start + PAGE)
     }
 
-    /// Creates a thread, or a process that shares this memory, which calls `run` with `argument`.
-    /// `flags` are flags of `clone`. The flags can request that the kernel writes the thread's ID
-    /// to `number` at its start, and 0 at its end. Returns the thread's ID, or a negative error
-    /// number.
+    /// Creates a thread, or a process that shares this memory. The new thread calls `run` with
+    /// `argument`. `flags` are flags of `clone`. The flags can request that the kernel writes the
+    /// thread's ID to `number` when the thread starts, and 0 when it ends. Returns the thread's ID,
+    /// or a negative error number.
     ///
     /// # Safety
     /// No other thread uses the `Room`. `flags` include CLONE_VM and CLONE_SETTLS. `run` accepts
-    /// `argument`. If the new thread shares the handlers of signals, all signals are blocked.
+    /// `argument`. If the new thread shares the signal handlers, all signals are blocked.
     pub unsafe fn start(
         &self,
         flags: c_int,

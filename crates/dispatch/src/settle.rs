@@ -1,9 +1,10 @@
 //! Handles signals that arrive in `simple`, the instructions of simple calls.
 //!
 //! di-11: `simple` changes only rax, rcx, r11, the flags and the stack pointer. When a signal
-//! arrives in `simple`, the pins of `simple` are removed first. Slots below the red zone of the
-//! program's stack then yield the program's registers. The context is moved to the site, before or
-//! behind the call. So a handler of the program never sees `simple`.
+//! arrives in `simple`, the pins that `simple` holds on managed blocks are removed first. The
+//! program's registers are then restored from slots below the red zone of the program's stack. The
+//! context is moved to the site, before or after the call. So a handler of the program never sees
+//! `simple`.
 //!
 //! # Safety
 //! Only words of managed blocks that `simple` has pinned are changed. Slots are read like other
@@ -27,7 +28,8 @@ fn slot(context: &Context, at: usize) -> usize {
     user::read(context.stack_pointer().wrapping_add(at)).unwrap_or(0)
 }
 
-/// If a stub has led to the call in `slow`, moves a context at that call behind the stub's site.
+/// If the dispatched call was made by `slow`, moves the context to the instruction after the site's
+/// call.
 pub(crate) fn leave_stub(context: &mut Context) {
     if context.instruction() == slow_end() {
         let back = site::behind(slot(context, RETURN));
@@ -37,8 +39,8 @@ pub(crate) fn leave_stub(context: &mut Context) {
 }
 
 /// If a signal interrupted `simple` or a tail, changes the signal's frame so that it shows an
-/// address in the program's code. Returns whether a context in `simple` was moved to the site,
-/// before the call.
+/// address in the program's code. Returns true if the context was in `simple` and was moved to the
+/// site, before the call.
 pub(crate) fn settle(context: &mut Context, info: &mut Info) -> bool {
     let Some(place) = place(context.instruction(), context.is_zero()) else {
         site::leave_tail(context);

@@ -1,5 +1,5 @@
-//! Answers system calls about signals. The program sees the masks, actions and signal stacks that
-//! it has set. The kernel uses masks, actions and stacks of this crate.
+//! Handles the program's system calls about signals. The program sees the masks, actions and signal
+//! stacks that it has set. The kernel uses masks, actions and stacks of this crate.
 
 use crate::actions::Action;
 use crate::call::Call;
@@ -16,7 +16,7 @@ fn number(result: Result<(), isize>) -> isize {
     result.err().unwrap_or(0)
 }
 
-/// Answers `rt_sigaction`.
+/// Handles `rt_sigaction`.
 pub(crate) fn sigaction(thread: &Thread, [signal, new, old, bytes, ..]: [usize; 6]) -> isize {
     let signal = signal as i32;
     if bytes != BYTES || !(1..=LAST).contains(&signal) {
@@ -37,7 +37,7 @@ pub(crate) fn sigaction(thread: &Thread, [signal, new, old, bytes, ..]: [usize; 
     number(set())
 }
 
-/// Answers `rt_sigprocmask`.
+/// Handles `rt_sigprocmask`.
 pub(crate) fn sigprocmask(
     thread: &Thread,
     context: &mut Context,
@@ -55,7 +55,7 @@ pub(crate) fn sigprocmask(
     if old == 0 { 0 } else { number(user::write(old, &before)) }
 }
 
-/// Answers `sigaltstack`.
+/// Handles `sigaltstack`.
 pub(crate) fn sigaltstack(thread: &Thread, context: &Context, [new, old, ..]: [usize; 6]) -> isize {
     let before = thread.altstack.get();
     let is_there = before.is_on() && before.holds(context.stack_pointer());
@@ -97,7 +97,7 @@ pub(crate) fn pending_in_kernel() -> Result<u64, isize> {
     system(libc::SYS_rt_sigpending, args).map(|_| pending)
 }
 
-/// Answers `rt_sigpending`. The result includes the signals that this crate keeps.
+/// Handles `rt_sigpending`. The result includes the signals whose delivery this crate has deferred.
 pub(crate) fn sigpending(thread: &Thread, [to, bytes, ..]: [usize; 6]) -> isize {
     if bytes != BYTES {
         return EINVAL;

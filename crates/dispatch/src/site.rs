@@ -1,5 +1,5 @@
-//! The table of the process's sites, and contexts of threads in the stub or tail of a site.
-//! [`crate::sites`] describes the rules.
+//! The table of the process's sites, and functions that move interrupted threads out of stubs and
+//! tails. [`crate::sites`] describes the rules.
 
 use crate::policy::{PROBES, SITES};
 use crate::x86_64::frame::{CALL_BYTES, Context};
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::*};
 
 /// The state of a site whose instruction is replaced.
 pub(crate) const PATCHED: u32 = u32::MAX - 1;
-/// The state of a site whose instruction is no longer to be replaced.
+/// The state of a site whose instruction is not replaced, and never will be.
 pub(crate) const LEFT: u32 = u32::MAX;
 
 /// Whether the instruction of any site was ever replaced, or is being replaced.
@@ -55,9 +55,9 @@ pub(crate) fn patched() -> impl Iterator<Item = &'static Site> {
     TABLE.iter().filter(|site| site.state.load(Acquire) == PATCHED)
 }
 
-/// Moves a context that was interrupted in a stub or a pad to the site. Returns whether the context
-/// was moved, or is at a site that is being changed (di-18). The stub of a restored site is possibly
-/// unmapped. A thread that fetches an instruction from the unmapped stub faults.
+/// Moves a context that was interrupted in a stub or a pad to the site. Returns true if the context
+/// was moved, or if it is at a site that is being changed (di-18). The stub of a restored site is
+/// possibly unmapped, so that an instruction fetch from it faults. Such a context is moved as well.
 pub(crate) fn leave(context: &mut Context, info: &Info) -> bool {
     if !HAS_STUBS.load(Acquire) {
         return false;
@@ -78,7 +78,7 @@ pub(crate) fn leave(context: &mut Context, info: &Info) -> bool {
     site.inspect(|site| context.set_instruction(site.address.load(Relaxed))).is_some()
 }
 
-/// Returns the address behind a site. Calls from the site's stub return to `back`.
+/// Returns the address after the call of a site. Calls from the site's stub return to `back`.
 pub(crate) fn behind(back: usize) -> usize {
     match tail::progress(back) {
         Some((tail, _)) => behind_of(tail).unwrap_or(back),
@@ -91,7 +91,8 @@ fn behind_of(tail: usize) -> Option<usize> {
     Some(site.address.load(Relaxed) + CALL_BYTES)
 }
 
-/// Moves a context that was interrupted in a tail behind the call at the tail's site.
+/// Moves a context that was interrupted in a tail to the same position in the code after the call
+/// of the tail's site.
 pub(crate) fn leave_tail(context: &mut Context) {
     let Some((tail, progress)) = tail::progress(context.instruction()) else { return };
     let Some(behind) = behind_of(tail) else { return };

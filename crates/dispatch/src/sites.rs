@@ -2,15 +2,15 @@
 //! need no signal.
 //!
 //! ```text
-//!   site:  0f 05 | b2 b3 b4 ...      syscall, and the bytes behind it, which do not change
+//!   site:  0f 05 | b2 b3 b4 ...      syscall, and the bytes after it, which do not change
 //!   then:  e9 05 | b2 b3 b4 ...      jmp site + 5 + (05 b2 b3 b4), where a stub is mapped
 //!   stub:  mov rcx, tail or site + 2; jmp simple
-//!   tail:  mov rcx, site + 2; the instruction at site + 2; jmp to the one behind it
+//!   tail:  mov rcx, site + 2; the instruction at site + 2; jmp to the one after it
 //! ```
 //! di-13: one write of one byte replaces the `syscall`. A thread executes either the `syscall` or
-//! the jump. The bytes behind the `syscall` do not change, so a thread that returns there finds the
-//! program's instructions. The bytes behind the `syscall` also determine the address of the stub.
-//! If that address is not free, the site is not replaced.
+//! the jump. The bytes after the `syscall` do not change, so a thread that returns there finds the
+//! program's instructions. The bytes after the `syscall` also determine the address of the stub. If
+//! that address is not free, the site is not replaced.
 //!
 //! di-14: code is changed only in private file mappings that are not writable. The instruction that
 //! returns from a signal is never changed, because debuggers recognise signal frames by this
@@ -18,9 +18,9 @@
 //! are restored ([`release`]). A child of `fork` has copies of the code, the stubs and the tails.
 //!
 //! di-17: a call returns to the tail of its site. If the instruction at site + 2 can't be moved,
-//! the call returns to site + 2. A return to site + 2 costs a wrong prediction, because the
+//! the call returns to site + 2. A return to site + 2 costs a branch misprediction, because the
 //! processor predicts the site's jump at these bytes. Tails are code of this crate, and outlive
-//! stubs and sites. Code outside of this crate sees a thread in a tail at the tail's site, behind
+//! stubs and sites. Code outside of this crate sees a thread in a tail at the tail's site, after
 //! the call.
 //!
 //! Stubs lie in memory of this crate, at addresses that were free.
@@ -39,7 +39,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 
 /// The number of tails that were assigned to sites.
 static TAILS: AtomicUsize = AtomicUsize::new(0);
-/// A lock for changes of sites. A thread that holds the lock has all signals blocked.
+/// The lock that a thread takes to change sites. A thread that holds the lock has all signals
+/// except the owned signals blocked.
 static IS_HELD: AtomicBool = AtomicBool::new(false);
 /// Whether no further site is replaced.
 static IS_OVER: AtomicBool = AtomicBool::new(false);

@@ -51,7 +51,8 @@ fn wait(thread: usize) -> Option<i32> {
     (has_waited && info.si_code == libc::CLD_TRAPPED).then(|| unsafe { info.si_status() })
 }
 
-/// Completes a `ptrace` call that has returned, if this process stops a thread by the call.
+/// If a `ptrace` call has requested a thread's stop, waits until the thread has stopped outside of
+/// code of this crate and the hook.
 pub(crate) fn settle([request, thread, ..]: [usize; 6]) {
     let request = request as u32;
     // The status of the stop: a signal, with an event for some requests.

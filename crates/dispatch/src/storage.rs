@@ -57,7 +57,7 @@ unsafe extern "C" fn note(info: *mut libc::dl_phdr_info, _: usize, found: *mut c
     0
 }
 
-/// Returns this thread's pointer.
+/// Returns this thread's thread pointer.
 fn pointer() -> usize {
     // SAFETY: the call only returns the pointer.
     unsafe { libc::pthread_self() as usize }
@@ -91,8 +91,8 @@ impl Storage {
     /// Lays out storage around `pointer`, which is a multiple of [`POINTER_ALIGN`].
     ///
     /// # Safety
-    /// The caller owns the memory around `pointer`, as large as [`room`](Self::room) returns. All
-    /// its bytes from `pointer` upwards are zero.
+    /// The caller owns the memory around `pointer`, of the sizes that [`room`](Self::room) returns.
+    /// All bytes of that memory from `pointer` upwards are zero.
     pub(crate) unsafe fn lay_out(&self, pointer: usize) {
         let at = |address: usize| std::ptr::with_exposed_provenance_mut::<u8>(address);
         // SAFETY: all written bytes lie in memory that the caller owns. The image is in the mapped

@@ -5,7 +5,7 @@
 //!   | Thread: PART_BYTES | PROT_NONE: PART_BYTES | stack | storage |
 //! ```
 //! The stack in the block is always the thread's alternate signal stack in the kernel (di-1). The
-//! frame of a signal lies at the stack's end, or below the frame of an interrupted signal. Any
+//! frame of a signal lies at the stack's end, or below the frame of an interrupted handler. Any
 //! address on the stack determines the block, so finding the block needs no thread-local storage.
 //! Threads that the C library did not create have a block too.
 //!
@@ -39,7 +39,7 @@ pub(crate) enum Kind {
     /// A process that shares its parent's memory, while the parent continues.
     Sharing,
     /// A process that shares its parent's memory, while the parent waits. The parent unmaps the
-    /// block when the parent continues.
+    /// block when it continues.
     Vfork,
 }
 
@@ -84,8 +84,8 @@ impl Thread {
     /// Returns the thread whose dispatch block contains `address`.
     ///
     /// # Safety
-    /// `address` lies in a block that lives for `'t`, such as the block on whose stack the caller
-    /// runs.
+    /// `address` lies in a block that stays mapped for `'t`, such as the block on whose stack the
+    /// caller runs.
     pub(crate) unsafe fn of<'t>(address: usize) -> &'t Thread {
         // SAFETY: blocks are aligned to their size, and begin with a `Thread`.
         unsafe { &*(block::base(address) as *const Thread) }

@@ -3,7 +3,7 @@
 //! # Safety
 //! Data from the program's memory are only copied to memory of the caller, so no reference to the
 //! program's memory exists. Data for the program are copied only to memory to which the program
-//! lets the kernel write. Only types of plain numbers are copied.
+//! lets the kernel write. Only types that consist of numbers are copied.
 #![allow(unsafe_code)]
 
 use crate::x86_64::instructions::copy;
@@ -23,7 +23,7 @@ impl Plain for crate::x86_64::frame::Frame {}
 impl Plain for crate::x86_64::info::Info {}
 impl Plain for crate::actions::Action {}
 
-/// Reads a value from the program.
+/// Reads a value from the program's memory.
 ///
 /// # Errors
 /// EFAULT
@@ -39,7 +39,7 @@ pub(crate) fn read<T: Plain>(address: usize) -> Result<T, isize> {
     }
 }
 
-/// Writes a value to the program.
+/// Writes a value to the program's memory.
 ///
 /// # Errors
 /// EFAULT
@@ -47,7 +47,7 @@ pub(crate) fn write<T: Plain>(address: usize, value: &T) -> Result<(), isize> {
     copy_out(address, (&raw const *value).addr(), size_of::<T>())
 }
 
-/// Copies bytes to the program.
+/// Copies bytes to the program's memory.
 ///
 /// # Errors
 /// EFAULT
@@ -64,14 +64,14 @@ pub fn read_memory(address: usize, into: &mut [u8]) -> bool {
     unsafe { copy(into.as_mut_ptr().addr(), address, into.len()) }
 }
 
-/// Copies bytes to the program's memory, for a hook that answers a call instead of the kernel.
+/// Copies bytes to the program's memory, for a hook that handles a call instead of the kernel.
 /// Returns false if some of the memory is not accessible. A failed call may have written some of
 /// the bytes.
 pub fn write_memory(address: usize, from: &[u8]) -> bool {
     copy_out(address, from.as_ptr().addr(), from.len()).is_ok()
 }
 
-/// Copies bytes within the program's memory, for a hook that answers a call instead of the kernel.
+/// Copies bytes within the program's memory, for a hook that handles a call instead of the kernel.
 /// Returns false if some of the memory is not accessible. A failed call may have copied some of the
 /// bytes.
 pub fn copy_memory(to: usize, from: usize, bytes: usize) -> bool {

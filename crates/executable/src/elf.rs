@@ -1,4 +1,4 @@
-//! The properties of an ELF file that determine whether a host can run the program.
+//! The properties of an ELF file that determine whether `uzram-host` can run the program.
 
 use crate::policy::{NOTES_BYTES_MAX, NOTES_MAX};
 use object::elf::{EM_X86_64, ET_DYN, ET_EXEC, FileHeader64, PT_INTERP};
@@ -10,20 +10,20 @@ use std::iter::from_fn;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-/// The kinds of ELF files. The kind determines whether a host can run the program.
+/// The kinds of ELF files. The kind determines whether `uzram-host` can run the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loading {
-    /// A program that a host can map into its own process.
+    /// A program that `uzram-host` can map into its own process.
     Program,
     /// The loader that the program specifies is not installed.
     NoLoader,
-    /// The file is a host of uzram.
+    /// The file is a `uzram-host`.
     Host,
     /// The file is no program for 64-bit x86-64.
     Foreign,
 }
 
-/// The name in a note that every host has.
+/// The name in the ELF note by which every `uzram-host` is recognized.
 const HOST_NOTE: &[u8] = b"uzram";
 
 impl Loading {

@@ -1,5 +1,5 @@
-//! executable: determines how Linux executes a file, and whether a host of uzram can run the
-//! program.
+//! executable: determines how Linux executes a file, and whether `uzram-host`, the executable that
+//! contains uzram's runtime, can run the program.
 //!
 //! ```text
 //!   file -> #! -> Script: its interpreter, an argument
@@ -30,8 +30,8 @@ pub enum Kind<F> {
     Elf(F),
     /// A script, whose first line specifies its interpreter.
     Script(Script),
-    /// A file that is neither ELF nor a script with an interpreter. A shell runs such a file as
-    /// text if the file is executable.
+    /// A file that is neither ELF nor a script with an interpreter. A shell runs such a file as a
+    /// shell script if the file is executable.
     Text,
 }
 

@@ -16,7 +16,7 @@ pub struct FileRights {
     pub has_capabilities: bool,
 }
 
-/// The conditions under which the kernel ignores the rights that a file gives.
+/// The conditions under which the kernel does not give a program the rights of its file.
 #[derive(Clone, Copy, Debug)]
 pub struct Denial {
     /// The process has set PR_SET_NO_NEW_PRIVS.

@@ -40,7 +40,8 @@ pub(crate) struct Control {
     /// The IDs of the thread that executes the program, and of its process.
     pub(crate) thread: i32,
     pub(crate) parent: i32,
-    /// Whether the helper reports on standard error that the process can't enter a host.
+    /// Whether the helper reports on standard error that no host could be injected into the
+    /// process.
     pub(crate) is_heard: bool,
     pub(crate) vdso: usize,
     /// The processor on which the thread of the process runs.
@@ -109,8 +110,8 @@ impl Control {
 
     /// Begins to trace the thread, and tests the operations that the helper needs after `execve`.
     fn prepare(&self, plan: &Plan) -> Result<HostFiles, Errno> {
-        // Unshares the descriptors of the process. If the helper shared the descriptors, its end
-        // would flush files, and other threads would wait for the flush.
+        // Gives the helper its own table of descriptors. If the helper shared the table of the
+        // process, the helper's end would flush files, and other threads would wait for the flush.
         system(libc::SYS_close_range, CLOSE_ALL)?;
         self.move_to_processor();
         let files = HostFiles::read(&plan.host)?;

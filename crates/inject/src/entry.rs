@@ -8,8 +8,8 @@ use std::ffi::OsStr;
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt as _;
 
-/// The argument that marks a host as injected. The mark follows the settings. A host that is not
-/// injected gets a file at this position.
+/// The argument that marks a host as injected. The mark follows the settings. If a host is not
+/// injected, the path of the program is at this position.
 const MARK: &str = "--injected";
 
 /// The state of the process before the program's first instruction.

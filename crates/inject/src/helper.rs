@@ -32,14 +32,14 @@ pub struct Helper<'a> {
 }
 
 impl<'a> Helper<'a> {
-    /// Starts a helper for the next program that this thread executes. If the process can't enter a
-    /// host after `execve`, the program runs without a host. If `is_heard`, the helper then writes
-    /// a line to standard error.
+    /// Starts a helper for the next program that this thread executes. If the host can't be mapped
+    /// after `execve`, the program runs without a host, and the helper writes a line to standard
+    /// error if `is_heard`.
     ///
-    /// Returns `None` if no host can be injected: the kernel refuses to trace this process, or
-    /// another process already traces this process. Returns `None` too if children of this thread
-    /// get another PID namespace. Returns `None` too if the injection would reduce the program's
-    /// capabilities or start the program in secure mode.
+    /// Returns `None` if the kernel refuses to trace this process, another process already traces
+    /// this process, or children of this thread get another PID namespace. Returns `None` too if an
+    /// injection would reduce the program's capabilities, or if the kernel would start the program
+    /// in secure mode.
     pub fn start(plan: &'a Plan, is_heard: bool) -> Option<Self> {
         if !has_own_children() || !rights::has_own_ids() || rights::are_regained() {
             return None;
@@ -101,7 +101,7 @@ impl<'a> Helper<'a> {
                 REFUSED => return false,
                 DENIED => {
                     // Yama can be set to let only ancestors trace a process, so this process
-                    // permits the helper. A kernel without Yama refuses this call without an
+                    // permits the helper to trace it. Without Yama, this call fails and has no
                     // effect.
                     let helper = control.number.load(SeqCst) as usize;
                     let allow = [libc::PR_SET_PTRACER as usize, helper, 0, 0, 0, 0];

@@ -1,6 +1,6 @@
-//! inject: maps a host of uzram into a process that has executed a program, before the program's
-//! first instruction (Linux, x86-64). /proc and debuggers then show the program instead of the
-//! host.
+//! inject: maps a host (the executable `uzram-host`, which contains uzram's runtime) into a process
+//! that has executed a program. This happens before the program's first instruction (Linux,
+//! x86-64). /proc and debuggers then show the program instead of the host.
 //!
 //! ```text
 //!   process:  Helper::start -- clone --> helper: shares the memory, on a stack of its own

@@ -12,7 +12,7 @@ const FIXED: usize = libc::MAP_FIXED as usize;
 const NO_FILE: usize = usize::MAX;
 
 /// Maps a file at an address that the kernel chooses, and `more` bytes of zeroed memory after the
-/// file. May overwrite the stack below `scratch`, which the process does not use. Returns the base:
+/// file. Overwrites stack memory below `scratch` that the process does not use. Returns the base:
 /// the difference between addresses in memory and addresses in the file.
 ///
 /// # Errors

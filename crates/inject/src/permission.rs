@@ -9,8 +9,9 @@ use crate::system::{CLOSE_ALL, system, wait};
 use dispatch::raw_syscall;
 
 /// Returns whether the filters of this process permit a helper's system calls. A child process
-/// issues these calls as a test, and writes no core file. The helper itself can't be the test.
-/// Before Linux 5.16, a filter that kills a process kills all processes that share its memory.
+/// issues these calls as a test, and writes no core file. The helper itself can't be the test,
+/// because before Linux 5.16 a filter that kills a process kills all processes that share its
+/// memory.
 pub fn is_permitted() -> bool {
     if system(libc::SYS_prctl, [libc::PR_GET_SECCOMP as usize, 0, 0, 0, 0, 0]) == Ok(0) {
         return true;

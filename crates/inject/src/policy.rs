@@ -24,8 +24,8 @@ pub(crate) const SEGMENTS: usize = 8;
 pub(crate) const PATH_BYTES: usize = 256;
 /// The maximum end address of a segment, as given in the file.
 pub(crate) const END_MAX: usize = 1 << 30;
-/// The size in bytes of the host's own stack. The limit of the program's stack may be lower. Pages
-/// that are never touched use no memory.
+/// The size in bytes of the host's own stack, which is a mapping, so the program's stack limit does
+/// not apply. Pages that are never touched use no memory.
 pub(crate) const HOST_STACK_BYTES: usize = 512 << 10;
 /// The helper writes a file path at this number of bytes below the program's stack pointer. The
 /// distance exceeds the red zone.

@@ -29,8 +29,8 @@ pub fn has_capability(bit: u32) -> bool {
 }
 
 /// Returns whether tracing would reduce the capabilities of the next program. `execve` restores the
-/// capabilities that a process of root has dropped. In a traced process, `execve` restores
-/// capabilities only if the tracer has CAP_SYS_PTRACE.
+/// capabilities that a process of root has dropped, but in a traced process only if the tracer has
+/// CAP_SYS_PTRACE.
 pub(crate) fn are_regained() -> bool {
     let is_root = |number| system(number, [0; 6]) == Ok(0);
     if !is_root(libc::SYS_geteuid) && !is_root(libc::SYS_getuid) {

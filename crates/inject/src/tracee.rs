@@ -36,8 +36,8 @@ pub(crate) enum Stop {
     Executed,
     /// The process is about to enter or to leave a system call.
     Call,
-    /// This signal has stopped the process and its group. A process that a signal has stopped also
-    /// stops again before it continues.
+    /// This signal has stopped the process and its group. `wait` reports such a stop again, with
+    /// SIGTRAP, when SIGCONT continues the process.
     Group(i32),
     /// The kernel is about to deliver this signal to the process.
     Signal(i32),
@@ -57,8 +57,8 @@ impl Stop {
         }
     }
 
-    /// Returns a `ptrace` request and its data. After this request, the process behaves as if it
-    /// were not traced. `goes_on` is the request that continues the process.
+    /// Returns the `ptrace` request, and its data, after which the process behaves as if it were
+    /// not traced. `goes_on` is the request that lets the process run.
     pub(crate) fn passed_on(self, goes_on: c_uint) -> (c_uint, usize) {
         match self {
             Stop::Signal(signal) => (goes_on, signal as usize),

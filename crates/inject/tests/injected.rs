@@ -89,8 +89,7 @@ fn files_that_are_no_hosts_are_refused() {
         fs::write(&path, &contents[..bytes]).unwrap();
         assert!(executed(&path, || ()).is_err(), "{bytes}");
     }
-    // Damages each word of the headers in turn. Nothing worse must happen than that the child is
-    // killed.
+    // Damages each word of the headers in turn. At worst, the child is killed.
     for at in (0..64 + 11 * 56).step_by(4) {
         for value in [u32::MAX, 0, 1 << 30] {
             let mut damaged = contents.clone();

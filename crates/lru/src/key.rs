@@ -57,7 +57,7 @@ macro_rules! keys_on_the_heap {
     )* };
 }
 
-// Bytes behind an `Arc` count in full, even if other `Arc`s share the bytes.
+// The bytes of an `Arc` count in full, even if other `Arc`s share the bytes.
 keys_on_the_heap!(String: capacity, Vec<u8>: capacity, Box<str>: len, Box<[u8]>: len);
 keys_on_the_heap!(Arc<str>: len, Arc<[u8]>: len);
 

@@ -28,8 +28,8 @@ pub(crate) const LANES_MAX: usize = 4;
 /// The streams of a coder beyond the first one can use at most 1/LANES_SHARE of the limit.
 pub(crate) const LANES_SHARE: usize = 128;
 
-/// For the compressed bytes of a value, the pool is estimated to need 1/WASTE_SHARE more memory.
-/// The reason is that pieces have arbitrary lengths.
+/// The pool is estimated to need 1/WASTE_SHARE more memory than the compressed bytes of a value,
+/// because pieces have arbitrary lengths.
 pub(crate) const WASTE_SHARE: usize = 8;
 /// The estimated number of further bytes that the pool needs for each piece of a value.
 pub(crate) const PIECE_BYTES: usize = 160;

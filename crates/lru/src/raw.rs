@@ -1,5 +1,6 @@
-//! The cache below [`LruCache`](crate::LruCache), for callers that compare keys themselves. An
-//! example is the binding for Python, in which the comparison of two keys can run code.
+//! The cache on which [`LruCache`](crate::LruCache) is built, for callers that compare keys
+//! themselves. An example is the binding for Python, in which the comparison of two keys can run
+//! code.
 //!
 //! A thread that holds the lock calls no method of a key except the comparison that the caller
 //! passes. A thread that holds the lock does not wait for other threads. Removed keys and values
@@ -140,7 +141,7 @@ impl<K: Send + 'static> RawLruCache<K> {
         stored.map(|()| Put::Done(due))
     }
 
-    /// Performs the step `due`, which [`put`](Self::put) returned.
+    /// Performs the step `due` towards a trained dictionary, which [`put`](Self::put) returned.
     pub fn learn(&self, due: Due, out: &mut Departed<K>) {
         learn::learn(&self.core, &self.method, due, out);
     }
@@ -220,7 +221,7 @@ impl<K: Send + 'static> RawLruCache<K> {
         self.len() == 0
     }
 
-    /// Calls `look` with each key, the least recently used first, while it holds the lock.
+    /// Calls `look` with each key, the least recently used first, with the lock held.
     pub fn for_each_key(&self, look: impl FnMut(&K)) {
         self.core.lock().values.keys().for_each(look);
     }

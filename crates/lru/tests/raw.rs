@@ -1,5 +1,5 @@
-//! Compares the cache below `LruCache` with a model, and tests the cache's memory, dictionary and
-//! forks.
+//! Compares the cache on which `LruCache` is built with a model, and tests the cache's memory,
+//! dictionary and forks.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use lru::raw::{Comparison, Departed, Found, Offer, Packed, Put, RawLruCache, Verdicts};
@@ -129,7 +129,7 @@ fn judge(key: &Key, unknown: Vec<(lru::raw::Id, Key)>, verdicts: &mut Verdicts) 
     }
 }
 
-/// Returns a value: noise, text that compresses, or text with much in common.
+/// Returns a value: noise, one repeated byte, or a text that shares words with other values.
 fn value(rng: &mut fastrand::Rng) -> Vec<u8> {
     let len = match rng.u32(..40) {
         0 => rng.usize(..400 << 10),
@@ -260,7 +260,7 @@ fn what_small_values_leave_behind_is_given_back() {
             cache.kept.check();
             let left = cache.kept.len();
             assert!(is_kept_in_new || left == before);
-            // Small values stay if they fit beside the large value.
+            // Small values stay if they fit in addition to the large value.
             assert!(percent > 50 || left > before / 10, "{limit} {percent}: {left} of {before}");
         }
     }
@@ -291,7 +291,7 @@ fn an_empty_cache_is_as_a_new_one() {
     assert_eq!(cache.kept.stats().held, new);
 }
 
-/// A cache of documents with much in common trains a dictionary, and then needs less memory.
+/// A cache of similar documents trains a dictionary, and then needs less memory.
 #[test]
 fn a_dictionary_is_trained_where_it_pays() {
     let kept = |dictionary| {

@@ -5,7 +5,7 @@
 pub const PAGE_SIZE: usize = zram::SLOT_BYTES;
 
 /// Returns the 8-byte word that fills the whole page or block, if such a word exists. A device
-/// stores no data for a same-filled page or block. The kernel also uses 8-byte words.
+/// stores no data for a same-filled page or block. The kernel's zram also compares 8-byte words.
 pub fn same_filled(page: &[u8]) -> Option<u64> {
     let (words, rest) = page.as_chunks::<8>();
     let (first, last) = (words.first()?, words.last()?);

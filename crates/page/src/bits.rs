@@ -10,8 +10,8 @@ pub const EXTENT_PAGES_MAX: u32 = 256;
 /// The number of 64-bit words of a set that has space for every page of the longest extent.
 pub(crate) const WORDS: usize = EXTENT_PAGES_MAX as usize / 64;
 
-/// Loads a word that [`set_release`] changes. For each change in the result, the caller also sees
-/// the writes before that change.
+/// Loads a word that [`set_release`] changes. If the result includes a change of a bit, the caller
+/// also sees the writes that preceded this change.
 #[inline]
 pub(crate) fn load_acquire(word: &AtomicU64) -> u64 {
     word.load(Acquire)

@@ -12,8 +12,8 @@ pub const OFFSET_BITS: u32 = 42;
 /// requested, down to this size or the extent's size. With large pages, and in this crate's tests,
 /// the longest extent exceeds this value.
 pub(crate) const SEGMENT_BYTES_MIN: usize = if cfg!(test) { 1 << 16 } else { 1 << 20 };
-/// The bytes of the largest segment. A process is allowed 65,530 mappings, and large segments need
-/// fewer of them. The system refuses small segments less often.
+/// The bytes of the largest segment. Large segments need fewer mappings, of which a process is
+/// allowed 65,530. Still larger segments would be refused more often.
 pub(crate) const SEGMENT_BYTES_MAX: usize = 1 << 30;
 
 /// The binary logarithm of [`SECTION_BYTES`].

@@ -132,7 +132,7 @@ fn install_once(
 }
 
 /// Registers `member`, which is locked during every fork while it exists. If [`install`] fails,
-/// forks do not lock this object. To detect this failure, the owner calls `install` first.
+/// forks do not lock `member`. To detect this failure, the owner calls `install` first.
 pub fn register(member: Weak<dyn AtFork>, turn: Turn) {
     let _not_installed = install();
     REGISTRY.lock().add(member, turn);

@@ -57,8 +57,8 @@ fn longest(used: &[AtomicU64], range: Range<u32>, enough: u32) -> u32 {
     longest
 }
 
-/// Returns the length of the longest free run after `taken` was marked as used. `before` is the
-/// longest length before that. All free granules lie in `range`.
+/// Returns the length of the longest free run after `taken` was marked as used. Before that, this
+/// length was `before`. All free granules lie in `range`.
 pub(crate) fn longest_after_alloc(
     used: &[AtomicU64],
     range: Range<u32>,
@@ -77,7 +77,7 @@ pub(crate) fn longest_after_alloc(
 }
 
 /// Returns the length of the longest free run after `given` was marked as free, but at most
-/// `enough`. `before` is the longest length before that. The section has `granules` granules.
+/// `enough`. Before that, this length was `before`. The section has `granules` granules.
 pub(crate) fn longest_after_free(
     used: &[AtomicU64],
     granules: u32,

@@ -66,7 +66,7 @@ impl Mapping {
         drop(Mapping { base: unsafe { base.add(len) }, len: slack - skip });
         drop(asked);
         let mapping = Mapping { base, len };
-        // SAFETY: the advice changes no byte. (Parts of huge pages could not be released.)
+        // SAFETY: the advice changes no byte. (Otherwise, parts of huge pages can't be released.)
         unsafe { mapping.advise(Advice::LinuxNoHugepage) }?;
         Ok(mapping)
     }
@@ -109,7 +109,7 @@ impl Mapping {
         }
     }
 
-    /// Recreates the `Mapping` that owns a range, after it was forgotten.
+    /// Recreates a forgotten `Mapping`, which owns its range again.
     ///
     /// # Safety
     /// `base` and `len` are those of a `Mapping` that was passed to `std::mem::forget`, and `adopt`

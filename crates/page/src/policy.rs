@@ -1,5 +1,5 @@
-//! Tuning parameters: the sizes of growing tables and of steps, and the durations of waits. The
-//! layout of offsets is in `config`.
+//! Tuning parameters: the sizes of growing tables, the ranges that one system call releases, and
+//! the durations of waits. The layout of offsets is in `config`.
 
 use std::time::Duration;
 

@@ -12,7 +12,7 @@ use std::ops::Range;
 ///                            ^                   | ^
 ///                            '-------enter-------' '------prefault-- untouched
 /// ```
-/// Pages are also released without the owner's lock. It then stays retained until
+/// A page can be released without the owner's lock. The page then stays retained until
 /// [`released`](Self::released). During the release, the owner allocates no slots on the page, and
 /// records separately that the extent is busy. The owner ensures that one thread at a time changes
 /// the residency.

@@ -321,8 +321,8 @@ impl<D: Zeroed> Space<D> {
         }
     }
 
-    /// Counts `pages` more pages as committed. If it returns an error, it counts no page. Before a
-    /// thread touches the pages, the owner records which pages are committed.
+    /// Counts `pages` more pages as committed. On an error, counts no page. Before a thread touches
+    /// the pages, the owner records which pages are committed.
     pub fn charge(&self, pages: u32) -> Result<(), Error> {
         let wanted = pages as usize;
         if wanted == 0 {

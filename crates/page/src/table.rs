@@ -99,8 +99,8 @@ impl<T: Zeroed> GrowingTable<T> {
         Some(unsafe { self.chunk(chunk)?.add(at).as_ref() })
     }
 
-    /// Returns `count` elements from `start` on. If an element does not exist, or they lie in
-    /// several chunks, returns an empty slice.
+    /// Returns `count` elements from `start` on. If an element does not exist, or the elements lie
+    /// in several chunks, returns an empty slice.
     pub(crate) fn slice(&self, start: u32, count: u32) -> &[T] {
         let (chunk, at) = Self::locate(start);
         let made = start.checked_add(count).is_some_and(|end| end <= self.len());

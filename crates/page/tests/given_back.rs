@@ -70,8 +70,8 @@ fn released_pages_are_really_given_back() {
     let whole = EXTENTS * PAGES as usize * page_size();
     let full = resident();
     assert!(full >= before + whole * 9 / 10, "{before} -> {full}, {whole} committed");
-    // Releases all pages of each extent except one. If the system used huge pages, this would free
-    // little memory.
+    // Releases all pages of each extent except page 0. If the system used huge pages, this would
+    // free little memory.
     let mut set = <PageSet>::default();
     set.insert(1..PAGES);
     for &id in &ids {

@@ -1,4 +1,4 @@
-//! The figures of a process: sizes of its memory, and counts of events. Each field has the name
+//! The statistics of a process: sizes of its memory, and counts of events. Each field has the name
 //! under which it is reported.
 
 use crate::layout::{GroupRow, ROW};
@@ -7,14 +7,15 @@ use zmem::{ARENA_BACKENDS, Histogram, Stats};
 
 const TIMES_AT: usize = ROW - Histogram::WORDS;
 
-/// Joins two values of a figure that describes only the current program. Returns `own`.
+/// Combines two values of a figure that describes only the current program, not the programs that
+/// the process executed before. Returns `own`.
 fn own(own: u64, _before: u64) -> u64 {
     own
 }
 
 macro_rules! figures {
     ($($(#[$doc:meta])* $name:ident: $join:path,)*) => {
-        /// The figures of a process whose memory an arena manages.
+        /// The statistics of a process whose memory an arena manages.
         #[derive(Clone, Debug, Default, PartialEq, Eq)]
         pub struct Figures {
             $($(#[$doc])* pub $name: u64,)*
@@ -30,7 +31,7 @@ macro_rules! figures {
                 [$(self.$name),*]
             }
 
-            /// Adds the figures `before`, from before the process executed its program.
+            /// Adds `before`, the figures of the process from before its last `execve`.
             pub(crate) fn after(&self, before: &Self) -> Self {
                 let faults = self.faults.plus(&before.faults);
                 Figures { $($name: $join(self.$name, before.$name),)* faults }
@@ -50,14 +51,15 @@ figures! {
     limit: own,
     /// The size of a block in bytes.
     block: own,
-    /// The number of bytes held. [`Stats`] explains each figure that has the name of one of its
-    /// fields.
+    /// The number of bytes held. [`Stats`] explains this figure and all others that are also fields
+    /// of [`Stats`].
     held: own,
     /// The maximum of `held` so far.
     held_max: u64::max,
     /// 1 if the process shares the limit with other processes, else 0.
     in_tree: own,
-    /// The number of bytes that count for this process in the group: all of its anonymous memory.
+    /// The number of bytes that are charged to this process in the group: its anonymous memory
+    /// without the memory that is charged to its parent, and its share of shared memory.
     tree_held: own,
     /// The maximum number of bytes that all processes of the group held together.
     tree_held_max: own,

@@ -23,7 +23,8 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 /// The shared memory of processes that share one limit. Each process maps this memory, and joins
-/// the group by a [`GroupMember`](crate::GroupMember). A child of `fork` has its own slot.
+/// the group when it creates a [`GroupMember`](crate::GroupMember). A child of `fork` has its own
+/// slot.
 #[derive(Clone, Copy, Debug)]
 pub struct ProcessGroup {
     head: &'static [AtomicU64; HEAD],
@@ -47,8 +48,7 @@ impl ProcessGroup {
         (is(magic, MAGIC) && is(own_space, space)).then_some(group)
     }
 
-    /// Returns the maximum number of bytes that all processes held together when a process added
-    /// them up.
+    /// Returns the largest sum that a process has computed of the bytes that all processes held.
     pub fn held_max(&self) -> u64 {
         self.head().peak.load(Relaxed)
     }
@@ -71,7 +71,7 @@ impl ProcessGroup {
     }
 
     /// Returns which memory a process keeps resident at a debugger's request. Returns `None` if the
-    /// process accepts no requests, is outside the group, or is confined.
+    /// process accepts no requests, is outside the group, or is confined by a filter (pl-28).
     pub fn kept(&self, process: u64) -> Option<Kept> {
         self.peers_of(process)?.kept()
     }
@@ -129,13 +129,13 @@ impl ProcessGroup {
         Figures::of_words(&self.rows[nth].each_ref().map(|word| word.load(Acquire)))
     }
 
-    /// Returns the number of bytes that count for the process in slot `nth`. Bytes that count for
-    /// its parent are excluded.
+    /// Returns the number of bytes that are charged to the process in slot `nth`, without those
+    /// that are charged to its parent.
     pub(crate) fn held(&self, nth: usize) -> u64 {
         self.counted(nth).0
     }
 
-    /// Returns the number of bytes that count for the process in slot `nth`, and the number of
+    /// Returns the number of bytes that are charged to the process in slot `nth`, and the number of
     /// evictable bytes among them.
     pub(crate) fn counted(&self, nth: usize) -> (u64, u64) {
         let Slot { held, evictable, shared, .. } = self.slot(nth);
@@ -145,7 +145,7 @@ impl ProcessGroup {
     }
 
     /// Returns the numbers of bytes that the process in slot `nth` shares with its parent. Shared
-    /// bytes count for the parent.
+    /// bytes are charged to the parent.
     pub(crate) fn shares(&self, nth: usize) -> Shares {
         let parent = (self.slot(nth).parent.load(Relaxed) as usize).wrapping_sub(1);
         if parent >= self.slots.len() {
@@ -185,8 +185,8 @@ impl ProcessGroup {
         Some(nth)
     }
 
-    /// Frees the slot of a process that ends by itself. Keeps the figures in the row if the process
-    /// has not reported them.
+    /// Frees the slot of a process that exits. Keeps the figures in the row if the process has not
+    /// reported them.
     pub(crate) fn leave(&self, nth: usize, process: u64, is_reported: bool) {
         if !is_reported {
             self.slot(nth).end.store(UNREPORTED, Relaxed);

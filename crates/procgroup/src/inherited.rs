@@ -1,4 +1,4 @@
-//! Memory that a child shares with its parent, and that counts only for the parent. The shared
+//! Memory that a child shares with its parent, and that is charged only to the parent. The shared
 //! memory consists of pages of the pool (zm-L15) and of closed blocks (zm-L16). An access to a
 //! closed block faults.
 //!
@@ -14,8 +14,8 @@
 //!   shared    = inherited - the parent's `changed` now; at most the memory that the parent holds
 //! ```
 //! A parent that has ended or is about to execute a program shares no memory. Storing an object in
-//! free space of a page of the pool changes the page. Freeing all objects of a page releases the
-//! page.
+//! free space of a page of the pool changes the page. If all objects of a page are freed, the page
+//! is released.
 
 use crate::layout::{Part, Slot};
 use crate::policy::{LIFE, WEIGHT};
@@ -44,7 +44,7 @@ impl Shares {
         }
     }
 
-    /// Returns the number of bytes that count for a process, and the number of evictable bytes
+    /// Returns the number of bytes that are charged to a process, and the number of evictable bytes
     /// among them. The process has `all` bytes, and `evictable` of them are evictable, including
     /// shared blocks. The pool is not evictable.
     pub(crate) fn counted(self, all: u64, evictable: u64) -> (u64, u64) {
@@ -62,12 +62,11 @@ pub(crate) fn set_parent(slot: &Slot<'_>, parent: usize, inherited: [u64; 2]) {
     slot.parent.store(parent as u64 + 1, Relaxed);
 }
 
-/// This process's counts for one kind of memory, the pool or blocks. A child would share part of
-/// that memory.
+/// This process's counts of one kind of memory that children share: the pool or blocks.
 #[derive(Debug, Default)]
 pub(crate) struct Said {
     pub(crate) whole: AtomicU64,
-    /// The number of bytes that have changed since the process began.
+    /// The number of bytes of that memory that have changed since the process began.
     pub(crate) changed: AtomicU64,
     /// The value of the slot's word `changed` minus the field `changed`.
     pub(crate) life: AtomicU64,
@@ -81,8 +80,8 @@ pub(crate) struct Sharing {
 }
 
 impl Said {
-    /// Returns the word `inherited` for a child that this process forks now. After a fork, this
-    /// function returns the child's own word.
+    /// Returns the value of the word `inherited` for a child that this process forks now. A new
+    /// child calls this function to get the value for its own slot.
     fn inherited(&self) -> u64 {
         let said = self.life.load(Relaxed).wrapping_add(self.changed.load(Relaxed));
         self.whole.load(Relaxed).wrapping_add(said)
@@ -111,7 +110,7 @@ impl Sharing {
     }
 
     /// Records the state of the pool: its pages have `pages` bytes, `room` of these bytes are free,
-    /// and objects of `gone` bytes were freed or moved until now. Publishes in `slot` by how much
+    /// and objects of `gone` bytes were freed or moved so far. Publishes in `slot` by how much
     /// `gone` has grown.
     pub(crate) fn note_pool(&self, slot: Option<Slot<'_>>, pages: u64, room: u64, gone: u64) {
         self.pool.whole.store(pages.saturating_sub(WEIGHT * room), Relaxed);
@@ -133,8 +132,8 @@ impl Sharing {
         slot.inspect(|slot| change(&slot.blocks(), bytes));
     }
 
-    /// Returns the words `inherited` of the pool and of the blocks for a child that this process
-    /// forks now. After a fork, this function returns the child's own words.
+    /// Returns the values of the words `inherited`, of the pool and of the blocks, for a child that
+    /// this process forks now. A new child calls this function to get the values for its own slot.
     pub(crate) fn inherited(&self) -> [u64; 2] {
         [self.pool.inherited(), self.blocks.inherited()]
     }

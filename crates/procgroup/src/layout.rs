@@ -10,9 +10,9 @@
 //!   row:  | process | what it has done: `Figures`, by their order | - | faults by their times |
 //! ```
 //! Each process writes its figures to its own slot and row. The slots are adjacent, so a process
-//! reads little memory to add up what all processes hold. A row uses no memory until it is written.
-//! If a process ended without a report, its name and its row remain until another process takes the
-//! slot.
+//! reads little memory to add up the memory that all processes hold. A row uses no memory until it
+//! is written. If a process ended without a report, its name and its row remain until another
+//! process takes the slot.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -70,8 +70,7 @@ words! {
     space,
     /// The messages that processes of the group have reported, one bit for each message.
     reported,
-    /// The number of bytes that can't be evicted, if a process found that the limit can't be kept,
-    /// else 0.
+    /// The number of unevictable bytes when a process found that the limit can't be kept, else 0.
     over_limit,
     /// The ID of the process that holds the largest part of `over_limit`.
     over_limit_process,
@@ -110,8 +109,8 @@ words! {
     /// The bits by which this process cooperates with processes that access its memory (see
     /// `peers`).
     peers,
-    /// The number of bytes of shared memory that count for the process. The word also contains the
-    /// bit `MAPS` (see `shared_memory`).
+    /// The number of bytes of shared memory that are charged to the process. The word also contains
+    /// the bit `MAPS` (see `shared_memory`).
     shared,
     /// The first half of the name of the process's program, padded with zeros.
     name_begin,
@@ -120,12 +119,13 @@ words! {
     end,
 }
 
-/// A value of `end`. The process was about to execute a program, or to continue without the
+/// The value of `end` if the process was about to execute a program or to continue without the
 /// runtime.
 pub(crate) const EXECUTES: u64 = 1;
-/// A value of `end`. The process ended by itself, but could not report its figures.
+/// The value of `end` if the process exited, but could not report its figures.
 pub(crate) const UNREPORTED: u64 = 2;
-/// A bit of `shared`. The process maps shared memory, which is possibly not measured yet.
+/// The bit of `shared` that is set if the process maps shared memory, even if this memory is not
+/// measured yet.
 pub(crate) const MAPS: u64 = 1;
 
 /// The words of a slot for one kind of inherited memory, the pool or blocks (see `inherited`).

@@ -10,7 +10,7 @@
 //! process can ask another process to evict blocks, to fill evicted memory, or to keep its memory
 //! resident.
 //!
-//! `docs/design/procgroup.md` contains the rules (zm-L4 ...).
+//! `docs/design/procgroup.md` lists the invariants (zm-L4 ...).
 
 mod figures;
 mod group;

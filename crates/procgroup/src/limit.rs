@@ -88,8 +88,8 @@ impl SharedLimit for GroupMember {
     }
 
     fn is_measurement_due(&self) -> bool {
-        // The program can write blocks that were opened ahead, and no fault reports these writes.
-        // So the kernel's count can soon exceed the count of the last measurement.
+        // The program can write without a fault to blocks that were opened before their first
+        // access. So the kernel's count can soon exceed the count of the last measurement.
         let every = if self.beside.load(Relaxed) < 0 { SAMPLE_OPENED } else { SAMPLE };
         let passed = milliseconds().saturating_sub(self.measured.load(Relaxed));
         self.samples.fetch_add(1, Relaxed).is_multiple_of(every) || passed >= SAMPLE_TIME
@@ -172,16 +172,17 @@ pub(crate) fn note_wanted(own: &GroupMember) {
     own.slot.any().inspect(|slot| slot.wanted.store(milliseconds(), Relaxed));
 }
 
-/// Records the number of bytes of anonymous memory of this process: `all`. The pager counts
-/// `counted` bytes. `all` includes the counted bytes, except the `tables` bytes of tables.
+/// Records that the kernel counts `all` bytes of anonymous memory of this process, and that the
+/// pager counts `counted` bytes. Only `counted` includes the `tables` bytes of page tables and of
+/// the pager's tables.
 pub(crate) fn note_all(own: &GroupMember, all: u64, counted: u64, tables: u64) {
     own.beside.store((all + tables) as i64 - counted as i64, Relaxed);
     own.measured.store(milliseconds(), Relaxed);
 }
 
 /// Publishes `is_short`: whether the processes hold more than the limit minus its reserve. If so,
-/// frees the slots of ended processes, and pokes one waiting process that holds more than its
-/// share. Returns whether this call searched for ended processes.
+/// frees the slots of ended processes, and asks one waiting process that holds more than its share
+/// to evict. Returns whether this call searched for ended processes.
 pub(crate) fn note_short(own: &GroupMember, is_short: bool, limit: u64) -> bool {
     let word = own.group().head().is_short;
     if word.load(Relaxed) != u64::from(is_short) {

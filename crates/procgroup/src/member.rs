@@ -1,4 +1,4 @@
-//! A process in its group: the numbers that the process publishes, the figures from before its last
+//! A process in its group: the numbers that the process publishes, its figures from before its last
 //! `execve`, and its part in the protocols of `peers` and `waits`.
 
 use crate::figures::Figures;
@@ -83,14 +83,14 @@ impl GroupMember {
         self.slot.leave(is_reported);
     }
 
-    /// Returns the number of bytes that count for this process. The pager of this process counts
-    /// `counted` bytes. Bytes that count for its parent are excluded.
+    /// Returns the number of bytes that are charged to this process, without those that are charged
+    /// to its parent. `counted` is the number of bytes that the pager of this process counts.
     pub(crate) fn held(&self, counted: u64) -> u64 {
         self.slot.shares().counted(self.process_bytes(counted), 0).0 + self.slot.shared_bytes()
     }
 
-    /// Returns the figures of `arena`, the arena of this process, with the number of bytes that
-    /// count for this process in its group.
+    /// Returns the figures of `arena`, the arena of this process, with the number of bytes that are
+    /// charged to this process in its group.
     pub fn figures(&self, arena: &Arena) -> Figures {
         let (in_tree, tree_held) = (self.slot.is_taken().into(), self.held(arena.usage().held));
         Figures { in_tree, tree_held, ..Figures::of(&arena.stats()) }
@@ -137,8 +137,9 @@ impl GroupMember {
     }
 
     /// Publishes that this process holds no memory, because it is about to execute a program. Other
-    /// threads can run until `execve`. The new program adds its own figures to `done`. If `done` is
-    /// `None`, `execve` has failed, and the function undoes the publication.
+    /// threads can run until `execve`, but they no longer publish held memory. The new program adds
+    /// its own figures to `done`. If `done` is `None`, `execve` has failed, and the function undoes
+    /// the publication.
     pub(crate) fn set_executing(&self, done: Option<&Figures>) {
         let Some(slot) = self.slot.own() else { return };
         self.is_executing.store(done.is_some(), Relaxed);
@@ -175,8 +176,8 @@ impl GroupMember {
         }
     }
 
-    /// Publishes that this thread is about to wait. From then on, other processes poke the thread
-    /// if necessary.
+    /// Publishes that this thread is about to wait. From then on, other processes can ask the
+    /// thread by a signal to evict.
     pub fn waits(&self) {
         self.slot.own().inspect(waits::begin);
     }

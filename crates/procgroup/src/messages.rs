@@ -46,14 +46,13 @@ impl Exceeded {
         }
     }
 
-    /// Returns the recorded excess over the limit if it was not reported yet. Returns `None` if
-    /// `may_say` returns false, or if the parent of this process is in the group and will report
-    /// the excess. Returns `None` too if the message that the limit can't be kept was reported
-    /// before.
+    /// Returns the recorded excess over the limit. Returns `None` if this excess or a limit that
+    /// can't be kept was already reported. Returns `None` too if `may_say` returns false, or if the
+    /// parent of this process is in the group and will report the excess.
     pub fn take(own: &GroupMember, may_say: impl FnOnce() -> bool) -> Option<Self> {
         let (group, head) = (own.group(), own.group().head());
         let held = head.exceeded.load(Relaxed);
-        // The process is recorded after the sum.
+        // The process is recorded after the sum, so the record can still be incomplete.
         let is_recorded = held > 0 && head.exceeded_process.load(Relaxed) != 0;
         let is_wanted = is_recorded && head.reported.load(Relaxed) & OVER_LIMIT == 0;
         let has_parent = || {
@@ -73,8 +72,8 @@ impl Exceeded {
 }
 
 /// Returns the number of bytes of blocks that only a larger limit would keep resident, if faults
-/// have taken half of the time for 10 s. The number is returned once, to one process of the group
-/// for which `may_say` returns true. `arena` is the arena of this process.
+/// have taken half of the time for 10 s. Only one process of the group gets the number: the first
+/// whose `may_say` returns true. `arena` is the arena of this process.
 pub fn take_lacking(
     own: &GroupMember,
     arena: &Arena,
@@ -84,13 +83,14 @@ pub fn take_lacking(
     takes(own.group(), LACKING, may_say).then_some(lacks)
 }
 
-/// Returns true once, to the first process of the group for which `may_say` returns true. That
+/// Returns true in only one process of the group: the first whose `may_say` returns true. That
 /// process reports that it is traced.
 pub fn takes_traced(own: &GroupMember, may_say: impl FnOnce() -> bool) -> bool {
     takes(own.group(), TRACED, may_say)
 }
 
-/// Returns whether this process is the first to report `message`, and `may_say` allows the report.
+/// Returns true if no process has reported `message` yet and `may_say` returns true. Records that
+/// `message` is reported.
 pub(crate) fn takes(group: &ProcessGroup, message: u64, may_say: impl FnOnce() -> bool) -> bool {
     let reported = group.head().reported;
     reported.load(Relaxed) & message == 0

@@ -7,8 +7,8 @@ use crate::sums::largest;
 use std::sync::atomic::Ordering::Relaxed;
 use zmem::{Arena, SharedLimit, Usage};
 
-/// The numbers of bytes that a process can't evict, by kind: compressed data with the memory that
-/// manages them, resident blocks, shared memory, and private memory that the pager does not manage.
+/// The numbers of bytes that a process can't evict, by kind: compressed data and the pager's
+/// metadata, resident blocks, shared memory, and private memory that the pager does not manage.
 pub(crate) type Unevictable = [u64; 4];
 
 /// Describes a limit that can't be kept.
@@ -28,7 +28,7 @@ pub struct OverLimit {
 
 impl OverLimit {
     /// Records that the limit can't be kept, because `stays` bytes can't be evicted. `kept`
-    /// contains the bytes that this process can't evict.
+    /// contains the numbers of bytes that this process can't evict.
     pub(crate) fn note(own: &GroupMember, stays: u64, kept: &Unevictable) {
         let (group, head) = (own.group(), own.group().head());
         if head.reported.load(Relaxed) & OVER_LIMIT == 0 {
@@ -64,7 +64,7 @@ impl OverLimit {
 /// The memory that a process holds and can't evict, in bytes, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Holdings {
-    /// Compressed data, and the memory that manages them.
+    /// Compressed data and the pager's metadata.
     pub compressed: u64,
     /// The part of `compressed` that is stored uncompressed, because compression would not make it
     /// smaller.

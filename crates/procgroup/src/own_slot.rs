@@ -6,7 +6,7 @@ use crate::layout::{Slot, shared_bytes};
 use crate::process::{own_number, thread_name};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
-/// Replaces the index of a slot if a process has no slot.
+/// The value that replaces the index of a slot if a process has no slot.
 pub(crate) const NONE: usize = usize::MAX;
 
 #[derive(Debug)]
@@ -72,14 +72,14 @@ impl OwnSlot {
         self.any().filter(|slot| slot.process.load(Relaxed) == self.process.load(Relaxed))
     }
 
-    /// Returns the numbers of bytes that this process shares with its parent. Shared bytes count
-    /// for the parent.
+    /// Returns the numbers of bytes that this process shares with its parent. Shared bytes are
+    /// charged to the parent.
     pub(crate) fn shares(&self) -> Shares {
         let nth = self.nth();
         if nth == NONE { Shares::default() } else { self.group.shares(nth) }
     }
 
-    /// Returns the number of bytes of shared memory that count for this process.
+    /// Returns the number of bytes of shared memory that are charged to this process.
     pub(crate) fn shared_bytes(&self) -> u64 {
         self.any().map_or(0, |slot| shared_bytes(slot.shared.load(Relaxed)))
     }

@@ -104,7 +104,7 @@ impl<'a> Peers<'a> {
     pub(crate) fn deafen(&self) {
         self.set(HEARS, false);
         await_sent(|| !self.has(SENDING));
-        // The kernel delivers a signal that was sent at the latest when this system call returns.
+        // A signal that was sent before is delivered at the latest when this system call returns.
         std::thread::yield_now();
     }
 }

@@ -8,8 +8,8 @@ pub(crate) const LOOK_TIME: u64 = 20;
 /// The number of slots, from the first slot on, that keep figures of ended processes. A larger
 /// number would slow down sums of held memory, which read all slots up to the last one ever used.
 pub(crate) const KEPT: usize = 128;
-/// The number of bytes that is added to the word `changed` of a slot when the next process takes
-/// the slot. No process has 2^40 bytes.
+/// The number that is added to the word `changed` of a slot when the next process takes the slot.
+/// No process has 2^40 bytes.
 pub(crate) const LIFE: u64 = 1 << 40;
 /// The number of times that a thread checks whether another process has sent its signal. After this
 /// number of checks, the other process is treated as killed, because sending takes only one system
@@ -36,24 +36,25 @@ pub(crate) const EXCEEDED_SHARE: u64 = 20;
 /// A fork closes no blocks if all processes would hold at most 1/`UNCLOSED_SHARE` of the limit.
 /// This sum includes a child that copies all blocks.
 pub(crate) const UNCLOSED_SHARE: u64 = 2;
-/// After a process found no room, it counts as needing room for this time, in milliseconds.
+/// The time for which a process is treated as needing room after it found none, in milliseconds.
 pub(crate) const WANT_TIME: u64 = 200;
-/// The maximum number of steps in which a share is computed. After this number of steps, the share
-/// is inexact.
+/// The maximum number of iterations of the computation of a share. After this number of iterations,
+/// the share is inexact.
 pub(crate) const STEPS: usize = 8;
 
 // Measurements
 
 /// The number of faults between two measurements of the process's memory.
 pub(crate) const SAMPLE: usize = 256;
-/// The number of faults between two measurements while open blocks are not yet written.
+/// The number of faults between two measurements while blocks are open that were not yet written.
 pub(crate) const SAMPLE_OPENED: usize = 4;
 /// A fault measures the process's memory if the last measurement is older than this time, in
-/// milliseconds. A program that seldom faults may have written many blocks that were opened ahead.
+/// milliseconds. A program that seldom faults may have written many blocks that were opened before
+/// their first access.
 pub(crate) const SAMPLE_TIME: u64 = 10;
-/// An estimate of how many bytes of pages change for each byte of an object stored between other
-/// objects. An object of 1.5 KiB overlaps 1.4 pages of 4 KiB on average. An object of less than 1
-/// KiB counts as 1 KiB.
+/// The estimated number of bytes of changed pages for each byte of an object that is stored between
+/// other objects. An object of 1.5 KiB overlaps 1.4 pages of 4 KiB on average. An object of less
+/// than 1 KiB is treated as one of 1 KiB.
 pub(crate) const WEIGHT: u64 = 4;
 /// The maximum duration of a walk over the shared memory of all processes, in milliseconds. After
 /// this time, the walking process is treated as killed, and another process can walk.

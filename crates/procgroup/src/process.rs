@@ -23,7 +23,8 @@ fn with_path<T>(path: Arguments<'_>, work: impl FnOnce(&CStr) -> T) -> Option<T>
 }
 
 /// Returns true if a process does not exist, or has ended and its parent has not waited for it.
-/// Returns false if this process is confined, because a confined process can't find out.
+/// Returns false if this process is confined by a filter (pl-28), because the filter possibly
+/// refuses the necessary system calls.
 pub fn is_gone(process: u64) -> bool {
     if page::is_confined() {
         return false;
@@ -60,7 +61,7 @@ pub(crate) fn shared_memory(process: u64) -> Option<u64> {
     line.trim().strip_suffix(" kB")?.parse::<u64>().ok().map(|kib| kib << 10)
 }
 
-/// Returns the kernel's name of this thread, or zeros if the process is confined.
+/// Returns the kernel's name of this thread, or zeros if the process is confined by a filter.
 pub(crate) fn thread_name() -> [u8; 16] {
     let mut name = [0; 16];
     if !page::is_confined() {

@@ -35,7 +35,7 @@ pub enum Request {
     Memory(usize),
     /// Make all memory resident, and keep it resident for the debugger that this value identifies.
     Stay(u64),
-    /// Check whether the debugger for which memory stayed resident has left.
+    /// Check whether the debugger for which this process keeps its memory resident has left.
     Look,
 }
 
@@ -54,8 +54,8 @@ impl Request {
         }
     }
 
-    /// Sends the request to a thread of a process. Sends nothing if this process is confined. The
-    /// kernel refuses the signal if the other process belongs to another user.
+    /// Sends the request to a thread of a process. Sends nothing if this process is confined by a
+    /// filter. The kernel refuses the signal if the other process belongs to another user.
     pub(crate) fn send(self, process: i32, thread: i32) {
         if page::is_confined() {
             return;
@@ -103,8 +103,8 @@ struct Queued {
 
 const _: () = assert!(size_of::<Queued>() == size_of::<libc::siginfo_t>());
 
-/// Waits until `is_sent` returns true, that is until another process has sent its signal. Gives up
-/// if that process seems to have been killed.
+/// Waits until `is_sent` returns true, that is, until another process has sent its signal. Returns
+/// earlier if that process seems to have been killed.
 pub(crate) fn await_sent(is_sent: impl Fn() -> bool) {
     for _ in 0..SIGNAL_LOOKS {
         if is_sent() {

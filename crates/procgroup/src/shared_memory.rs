@@ -1,5 +1,5 @@
-//! Shared memory (shm, memfd, System V). No process can evict shared memory, and it counts once in
-//! a group (zm-L18).
+//! Shared memory (shm, memfd, System V). No process can evict shared memory. A group counts it only
+//! once (zm-L18).
 //!
 //! Each process is charged for its proportional share of the pages, as computed by the kernel. The
 //! share changes when other processes map the pages, even while the charged process waits. So one

@@ -16,10 +16,10 @@ pub enum Presence {
     /// The process has a slot. The process was about to execute a program, or to continue without
     /// the runtime.
     Executes,
-    /// The process ended by itself, but could not report its figures.
+    /// The process exited, but could not report its figures.
     Unreported,
-    /// The process ended without a report, as if killed by a signal. Another process found this
-    /// out.
+    /// The process ended without a report, probably because a signal killed it. Another process has
+    /// freed its slot.
     Killed,
 }
 

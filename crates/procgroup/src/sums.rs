@@ -20,15 +20,15 @@ pub(crate) struct Share {
 }
 
 impl Share {
-    /// Returns the share of the process in slot `own`, which needs room. A process that holds less
-    /// than the share and needs no room keeps its memory. The other processes divide the remaining
-    /// limit equally. `now` is in milliseconds.
+    /// Returns the share of a process that needs room: the process in slot `own`. A process that
+    /// holds less than the share and needs no room keeps its memory. The other processes divide the
+    /// remaining limit equally. `now` is in milliseconds.
     pub(crate) fn of(group: &ProcessGroup, own: usize, limit: u64, now: u64) -> Self {
         let mut share = Share::default();
         for _ in 0..STEPS {
             let next = share.next(group, own, limit, now);
             // If the share grows, the number of processes that hold less than the share can only
-            // grow too. So the computation ends when a step does not raise the share.
+            // grow too. So the computation ends when an iteration does not raise the share.
             let is_found = next.bytes <= share.bytes;
             share = next;
             if is_found {
@@ -44,7 +44,7 @@ impl Share {
     fn next(self, group: &ProcessGroup, own: usize, limit: u64, now: u64) -> Self {
         let (mut rest, mut sharers, mut is_passed) = (limit, 1, false);
         for nth in group.in_use().filter(|nth| *nth != own) {
-            // A process in a free slot would hold no memory and need no room.
+            // Free slots do not change the result, because their words `held` and `wanted` are 0.
             let held = group.held(nth);
             is_passed |= held > self.bytes;
             if held > self.bytes || wants(group, nth, now) {
@@ -77,9 +77,9 @@ pub(crate) fn sum_but(group: &ProcessGroup, own: usize, much: u64) -> Sum {
     sum
 }
 
-/// Returns the slot and the process ID for which `bytes` returns the largest value, and that value.
-/// `bytes` receives the number of bytes that count for a process, and the number of evictable bytes
-/// among them.
+/// Returns the slot and the ID of the process for which `bytes` returns the largest value, and that
+/// value. The arguments of `bytes` are the number of bytes that are charged to a process, and the
+/// number of evictable bytes among them.
 pub(crate) fn largest(
     group: &ProcessGroup,
     bytes: impl Fn((u64, u64)) -> u64,

@@ -22,7 +22,7 @@ fn words(slots: usize) -> &'static [AtomicU64] {
     static ALL: Mutex<Vec<&[AtomicU64]>> = Mutex::new(Vec::new());
     let count = HEAD + slots * (SLOT + ROW);
     let words = Vec::leak((0..count).map(|_| AtomicU64::new(0)).collect());
-    // A leak check must find the memory reachable, because the memory is never freed.
+    // Keeps a pointer to the memory for leak checkers, because the memory is never freed.
     ALL.lock().unwrap().push(words);
     words
 }
@@ -219,8 +219,8 @@ fn child(parent: &GroupMember, process: &Waiting) -> GroupMember {
 fn a_pool_that_a_child_shares_counts_once() {
     let (group, others) = (group(8), [waiting(), waiting()]);
     let own = GroupMember::new(group);
-    // Objects that were freed before the fork do not affect a child. Free space in pages counts as
-    // changed memory.
+    // Objects that were freed before the fork do not affect a child. Free space in pages is treated
+    // as changed memory.
     own.note_pool(1000, 0, 700);
     own.note_pool(1040, 10, 800);
     publish(&own, 1500, 0);
@@ -229,7 +229,8 @@ fn a_pool_that_a_child_shares_counts_once() {
     publish(&two, 1500, 0);
     let held = || sum(&own, 1500, 0, 0).held;
     assert_eq!(held(), 1500 + 500 + 500);
-    // A child frees an object. Then the owner can release the object's pages or write to them.
+    // A child frees an object. Then the child can release the object's pages or write to them, so
+    // they are no longer shared.
     one.note_pool(1040, 30, 820);
     assert_eq!((held(), one.held(1500)), (1500 + 580 + 500, 580));
     two.note_pool(1140, 30, 820);
@@ -246,7 +247,7 @@ fn a_pool_that_a_child_shares_counts_once() {
     assert_eq!(held(), 1500 + 620 + 720 + (1500 - 920));
     group.leave(one.slot.nth(), others[0].number(), true);
     assert_eq!(held(), 1500 + 720 + 1500);
-    // After the parent has executed a program, the shared memory counts for each child.
+    // After the parent has executed a program, the shared memory is charged to each child.
     own.set_executing(Some(&Figures::default()));
     assert_eq!(sum_but(&group, NONE, 0).held, 1600 + 1500);
     // The `execve` failed, so the parent still has its pool.
@@ -372,8 +373,8 @@ fn who_is_about_to_execute_a_program_holds_nothing() {
     assert_eq!(sum_but(&group, NONE, 0).held, 5000);
 }
 
-/// The pager counts blocks that were opened ahead. The kernel counts these blocks only after the
-/// program writes them, and no fault reports the writes.
+/// The pager counts blocks that were opened before their first access. The kernel counts these
+/// blocks only after the program has written to them, and no fault reports the writes.
 #[test]
 fn a_process_with_blocks_opened_ahead_is_weighed_often() {
     let own = GroupMember::new(group(2));
@@ -488,7 +489,7 @@ fn who_waits_is_free_again_though_its_poker_was_killed() {
     let waits = group.slot(0).waits;
     own.waits();
     assert!(waits.load(Relaxed) != 0);
-    // The process is not poked, because it holds no more than its share or nothing evictable.
+    // The process is not poked, because it holds no more than its share, or no evictable memory.
     publish(&own, 100, 50);
     poke_idle(&group, 100);
     publish(&own, 100, 0);
@@ -547,8 +548,8 @@ fn who_reads_a_copy_sees_what_processes_have_said() {
     let presence = Presence::Executes;
     expected.processes[0] = ProcessSnapshot { figures, presence, ..expected_own };
     assert_eq!(seen(), expected);
-    // If the new program has no runtime, another process frees the slot. The process then does not
-    // count as killed.
+    // If the new program has no runtime, another process frees the slot. The process is then not
+    // reported as killed.
     group.free(0, own_number(), false);
     expected.processes.remove(0);
     assert_eq!(seen(), expected);

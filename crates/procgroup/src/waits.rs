@@ -15,8 +15,8 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 pub(crate) const POKING: u64 = 1 << 32;
 
 /// Pokes the waiting process that holds the most memory, if that process holds more than `share`
-/// bytes. Asks processes that keep their memory resident, and that wait, to check whether their
-/// debuggers have left.
+/// bytes. Asks each waiting process that keeps its memory resident for a debugger to check whether
+/// the debugger has left.
 pub(crate) fn poke_idle(group: &ProcessGroup, share: u64) {
     let held = |nth: usize| {
         let slot = group.slot(nth);
@@ -42,8 +42,7 @@ fn poke(slot: &Slot<'_>, request: Request) {
     }
 }
 
-/// Publishes that this thread is about to wait. From then on, other processes poke the thread if
-/// necessary.
+/// Publishes that this thread is about to wait. From then on, other processes can poke the thread.
 pub(crate) fn begin(slot: &Slot<'_>) {
     let _other = slot.waits.compare_exchange(0, own_thread(), AcqRel, Acquire);
 }

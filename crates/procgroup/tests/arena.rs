@@ -19,7 +19,7 @@ fn batches_in_a_group_are_bounded_though_nothing_is_written() {
     let (limit, batch) = (64 * MIB, 64 * 4096);
     let options = Options { limit: Some(limit as u64), ..Options::default() };
     let (arena, _member) = arena(512 * MIB, &options, group());
-    // The step is not a multiple of a batch, so no access is adjacent to the previous access.
+    // The stride is not a multiple of a batch, so no access is adjacent to the previous access.
     for (nth, at) in arena.addresses().step_by(batch * 3 / 2).enumerate() {
         // SAFETY: the byte is readable and writable, and only this thread uses it.
         unsafe { (at as *mut u8).write_volatile(1) };

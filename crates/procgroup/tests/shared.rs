@@ -1,10 +1,10 @@
-//! Inherited memory counts once until the parent or the child accesses it (zm-L16).
+//! Inherited memory is counted once until the parent or the child accesses it (zm-L16).
 //!
-//! This file contains only one test, because the memory of other tests would count too.
+//! This file contains only one test, because the memory of other tests would be counted too.
 //!
 //! # Safety
 //! The only handler of SIGSEGV passes faults to `answer_fault`, and ends the process if the arena
-//! does not answer the fault. Only one thread uses the arena.
+//! does not handle the fault. Only one thread uses the arena.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
 mod support;
@@ -46,8 +46,8 @@ impl Scene {
         self.1.figures(&self.0).tree_held as usize
     }
 
-    /// Checks in a child that little memory counts for the child, and that the child can overwrite
-    /// all of its memory within the limit.
+    /// Checks in a child that little memory is charged to the child, and that the child can
+    /// overwrite all of its memory within the limit.
     fn overwrite(&self, child: usize) {
         assert!(self.held() < BYTES / 2, "{}", self.held());
         self.0.check();
@@ -61,8 +61,8 @@ impl Scene {
     }
 }
 
-/// If shared pages stayed writable, the program could copy every page by a write without a fault,
-/// and no limit could be kept.
+/// If shared pages stayed writable, writes could copy all pages without a fault, and no limit could
+/// be kept.
 #[test]
 fn what_a_child_inherits_counts_once_until_one_of_the_two_touches_it() {
     let kinds = [BackendKind::Signal, BackendKind::SignalMappings, BackendKind::SignalRemap];

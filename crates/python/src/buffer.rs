@@ -47,8 +47,8 @@ impl Drop for View<'_> {
 /// Calls `work` with the bytes of an object.
 ///
 /// # Errors
-/// `TypeError`: the object does not support the buffer protocol. `BufferError`: the bytes of the
-/// object are not contiguous.
+/// Returns `TypeError` if the object does not support the buffer protocol, and `BufferError` if the
+/// bytes of the object are not contiguous.
 pub(crate) fn with_bytes<T>(
     object: &Bound<'_, PyAny>,
     work: impl FnOnce(&[u8]) -> T,
@@ -65,7 +65,7 @@ pub(crate) fn with_bytes<T>(
 /// Calls `work` with the bytes of an object, which `work` is allowed to write.
 ///
 /// # Errors
-/// The errors of [`with_bytes`], and `BufferError` if the memory is read-only.
+/// Fails as [`with_bytes`] does, and with `BufferError` if the memory is read-only.
 pub(crate) fn with_bytes_mut<T>(
     object: &Bound<'_, PyAny>,
     work: impl FnOnce(&mut [u8]) -> T,

@@ -38,8 +38,8 @@ use uzram::{Dictionary, DictionarySource};
 /// `dictionary` is used to compress small values. True: when the cache holds enough values, it
 /// trains a dictionary from these values. The cache uses the dictionary if the dictionary saves
 /// more memory than it needs. Bytes: a dictionary that `train_dictionary` has returned. False: no
-/// dictionary. During the training, up to 40 MB of memory are used. If the limit is 64 MiB or more,
-/// they lie within the limit.
+/// dictionary. The training uses up to 40 MB of memory. If the limit is 64 MiB or more, this memory
+/// counts towards the limit.
 ///
 /// `cache[key]` and `get` make a value the most recently used; `peek`, `in` and the views do not.
 /// An iteration visits the keys that exist at its start, the least recently used first. An

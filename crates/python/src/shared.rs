@@ -24,7 +24,7 @@ impl<T: Send + Sync> Shared<T> {
     /// Returns the value.
     ///
     /// # Errors
-    /// `ValueError` if the value is closed.
+    /// Returns `ValueError` if the value is closed.
     pub(crate) fn get(&self) -> Answer<Arc<T>> {
         lock(&self.value).clone().ok_or_else(|| closed(self.what))
     }

@@ -1,4 +1,4 @@
-//! The figures of each process of a program, and the sum of these figures.
+//! The statistics (figures) of each process of a program, and the sum of these figures.
 
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -29,7 +29,7 @@ pub struct Figures {
     /// The figures of all processes together.
     pub sum: Line,
     /// The maximum number of bytes that all processes held at the same time. A resident page that
-    /// several processes share counts for each of them.
+    /// several processes share is counted for each of them.
     pub tree_held_max: u64,
     /// Whether the running processes hold more than the limit allows. `None` if the program has
     /// ended.
@@ -76,8 +76,8 @@ impl Figures {
     /// Returns the figures `processes` with their sum.
     pub fn new(processes: Vec<Line>, tree_held_max: u64, is_short: Option<bool>) -> Self {
         let sum = sum_of(&processes);
-        // The group's maximum may be too low, because the group's memory is sampled only now and
-        // then. A process can hold its own maximum between two samples.
+        // The group's maximum is possibly too low, because the group's memory is measured only at
+        // intervals. A process can reach its own maximum between two measurements.
         let held_max = processes.iter().map(|line| number(line, "held_max")).max().unwrap_or(0);
         let tree_held_max = tree_held_max.max(held_max);
         Figures { processes, sum, tree_held_max, is_short }
@@ -99,8 +99,8 @@ pub fn number(line: &Line, name: &str) -> u64 {
     line.get(name).and_then(Value::as_u64).unwrap_or(0)
 }
 
-/// Returns the text in the field `name` of a line without control characters. A program may have
-/// written such characters.
+/// Returns the text in the field `name` of a line. Removes control characters, because a program
+/// may have written the line.
 pub fn text(line: &Line, name: &str) -> String {
     let text = line.get(name).and_then(Value::as_str).unwrap_or_default();
     text.replace(char::is_control, "\u{fffd}")

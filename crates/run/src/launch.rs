@@ -1,5 +1,5 @@
-//! Starts a program and injects a host. If the system refuses the injection, a host runs the
-//! program instead.
+//! Starts a program and injects `uzram-host`. If the system refuses the injection, `uzram-host` is
+//! executed instead and runs the program.
 //!
 //! # Safety
 //! Between a fork and the execution of a program, the code only makes system calls. The word that
@@ -21,7 +21,7 @@ use std::{
 /// PR_SET_SYSCALL_USER_DISPATCH, since Linux 5.11.
 const SET_DISPATCH: i32 = 59;
 
-/// The error with which a command fails if no host can be injected. `execve` never returns this
+/// The error with which a [`Command`] fails if no host can be injected. `execve` never returns this
 /// error.
 const REFUSED: i32 = libc::ENOTRECOVERABLE;
 
@@ -87,8 +87,7 @@ pub(crate) fn is_dispatched() -> bool {
     unsafe { libc::prctl(SET_DISPATCH, 0, 0, 0, 0) != 0 }
 }
 
-/// Returns whether the system permits the injection of hosts, as far as a process can test this in
-/// advance.
+/// Returns whether the system permits injections, as far as this process can test in advance.
 pub(crate) fn may_inject() -> bool {
     #[cfg(target_arch = "x86_64")]
     return inject::is_permitted();
@@ -96,8 +95,8 @@ pub(crate) fn may_inject() -> bool {
     false
 }
 
-/// Returns whether a host should run the program instead. The reason is that no host can be
-/// injected, or that a security module refuses the execution of a traced process.
+/// Returns true if `error` shows that no host can be injected, or that a security module refuses
+/// the execution of a traced process. A host must then run the program instead.
 fn is_refused(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(REFUSED | libc::EPERM | libc::EACCES))
 }

@@ -1,4 +1,5 @@
-//! run: starts a program with a host, and reads the figures that the program's processes publish.
+//! run: starts a program with a host (the executable `uzram-host`, which contains uzram's runtime),
+//! and reads the figures that the program's processes publish.
 //!
 //! ```text
 //!   search: PATH, interpreters -> executable, rights: can a host run it?

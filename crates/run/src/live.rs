@@ -3,8 +3,8 @@
 //! ```text
 //!   PID -> /proc/PID/fd: the file that its processes share -> a copy -> figures of each process
 //! ```
-//! The numbers in the file are only displayed. The processes that write the file may be hostile,
-//! and a process may have been killed during a write.
+//! The numbers in the file are only displayed, because the processes that write the file may be
+//! hostile, or killed during a write.
 
 use crate::figures::{Figures, KILLED, Line};
 use crate::refusal::Refusal;
@@ -50,8 +50,8 @@ impl Program {
     }
 
     /// Returns the current figures, or `None` after all processes have ended. This process can't
-    /// detect that a process in another PID namespace was killed. A program in another PID
-    /// namespace counts as ended when the process by which the program was found ends.
+    /// detect that a process in another PID namespace was killed. So a program in another PID
+    /// namespace is treated as ended when the process by which the program was found ends.
     pub fn look(&mut self) -> Option<Figures> {
         let (figures, is_ours) = self.now();
         let has_any = !figures.processes.is_empty();
@@ -104,10 +104,11 @@ fn is_present(seen: &ProcessSnapshot) -> bool {
     matches!(seen.presence, Presence::Present | Presence::Executes)
 }
 
-/// Finds the program of `process` by the shared file. Several shared files exist if one `uzram run`
-/// was started within another. The innermost file in which the process has a slot is used. A
-/// program that has replaced an inner `uzram run` has a slot in two files. If the process has a
-/// slot in no file, like the command `uzram run` itself, the innermost file is used.
+/// Finds the program of `process` by the file that the program's processes share. Several shared
+/// files exist if one `uzram run` was started within another. The innermost file in which the
+/// process has a slot is used. A program that has replaced an inner `uzram run` has a slot in two
+/// files. If the process has a slot in no file, like the command `uzram run` itself, the innermost
+/// file is used.
 ///
 /// # Errors
 /// Fails with the reason why the program can't be shown.

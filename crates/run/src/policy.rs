@@ -1,6 +1,6 @@
 //! Limits of this crate, each with its reason.
 
-/// The maximum number of bytes that are read from the file of figures, which suffices for some
+/// The maximum number of bytes that are read from a statistics file, which suffices for some
 /// hundred thousand processes.
 pub(crate) const STATS_BYTES_MAX: u64 = 64 << 20;
 /// The descriptor of the shared file is one of the `LAST` highest numbers below `TABLE`. If the

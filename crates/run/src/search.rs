@@ -24,14 +24,14 @@ pub(crate) struct Target {
     file: PathBuf,
     is_for_shell: bool,
     /// Whether a host can be injected into the program. No host is injected if the kernel starts
-    /// the program in secure mode. No host is injected either if the program's loader is not
-    /// installed. The host that runs the program then reports the missing loader.
+    /// the program in secure mode, or if the program's loader is not installed. A missing loader is
+    /// reported by the host that runs the program.
     pub(crate) may_be_injected: bool,
 }
 
 impl Target {
-    /// Returns the file to execute, argument 0, and an additional first argument. `name` is
-    /// argument 0 of the program.
+    /// Returns the file to execute, its argument 0, and an additional first argument: the script if
+    /// a shell runs it. `name` is argument 0 of the program.
     fn execution<'a>(&'a self, name: &'a OsStr) -> (&'a Path, &'a OsStr, Option<&'a Path>) {
         match self.is_for_shell {
             true => (Path::new(SHELL), OsStr::new(SHELL), Some(&self.file)),

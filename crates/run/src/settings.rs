@@ -28,7 +28,7 @@ pub enum Stats<'o> {
 pub struct Options<'o> {
     /// The maximum memory of all processes together, in bytes.
     pub limit: u64,
-    /// The size in bytes of a block, which is compressed as a unit.
+    /// The size in bytes of a block, the unit of compression.
     pub block: usize,
     /// The name of the compression algorithm.
     pub algorithm: &'o str,

@@ -13,7 +13,7 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::process::Command;
 
-/// A program that can be started with a host.
+/// A program that can be started under uzram.
 #[derive(Debug)]
 pub struct Start<'s> {
     name: &'s Path,

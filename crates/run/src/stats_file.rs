@@ -13,7 +13,8 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf, absolute};
 use tempfile::{NamedTempFile, TempPath};
 
-/// The file of the processes' figures, and the offset at which this program's figures begin.
+/// The file with the figures of processes, and the offset at which the figures of this program
+/// begin.
 #[derive(Debug)]
 pub(crate) struct StatsFile {
     path: PathBuf,

@@ -30,9 +30,9 @@ static PROGRAM: OnceLock<Program> = OnceLock::new();
 /// The soft limits of address space and data, in bytes.
 type Soft = Option<[u64; 2]>;
 
-/// Starts the runtime in a process that hosts the program in the file `path`. If `path` is `None`,
-/// a host was injected into the program. Later system calls of this thread are handled as calls of
-/// the program. `soft` are the program's soft limits, if a helper has raised the limits.
+/// Starts the runtime in a process whose host maps the program from the file `path`. If `path` is
+/// `None`, the host was injected into the program. Later system calls of this thread are handled as
+/// calls of the program. `soft` are the program's soft limits, if a helper has raised the limits.
 ///
 /// # Errors
 /// The reason why the runtime can't start.
@@ -46,7 +46,7 @@ pub unsafe fn begin(settings: &OsStr, path: Option<&Path>, soft: Soft) -> Result
 
 /// Creates the arena, right above the program's break if possible, so that the arena can serve
 /// `brk`. Above a break at a low address, the arena would occupy all addresses for MAP_32BIT. If
-/// the break is low, `brk` is answered as if the break were above `PIE_BASE`.
+/// the break is low, the runtime therefore emulates a break above `PIE_BASE`.
 fn arena(
     settings: &Settings,
     group: Option<&GroupFile>,
@@ -98,7 +98,7 @@ fn start(
     let limits = Limits::take_over(soft);
     let (arena, brk) = arena(&settings, group.as_ref())?;
     let end = arena.addresses().end;
-    // This page separates the arena from mappings that the kernel places behind the arena.
+    // This page separates the arena from mappings that the kernel places above the arena.
     reserve(&(end..end + PAGE));
     arena.weigh_process();
     let mut space = Space::new(brk, limits);

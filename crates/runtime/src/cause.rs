@@ -1,5 +1,5 @@
-//! Corrects the cause of a fault that the program sees. The kernel reports a cause that results
-//! from the runtime's protections in the arena.
+//! Corrects the cause of a fault that the program sees, because the cause that the kernel reports
+//! results from the runtime's protections in the arena.
 //!
 //! # Safety
 //! The `siginfo_t` lies in the frame of a signal of this thread, where the kernel wrote it.

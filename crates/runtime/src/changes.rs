@@ -1,4 +1,4 @@
-//! Retries faults during a change of mappings by another thread (pl-25). The runtime changes a
+//! Retries faults that occur while another thread changes mappings (pl-25). The runtime changes a
 //! mapping in several steps, so a fault can occur between two steps.
 
 use crate::pieces::Kind;
@@ -38,14 +38,13 @@ impl Changer {
         changer != 0 && changer != own()
     }
 
-    /// Resets the number of retries, because the pager has answered a fault of this thread.
+    /// Resets the number of retries, because the pager has resolved a fault of this thread.
     pub(crate) fn forget_tries() {
         LAST.set((0, 0));
     }
 
-    /// Returns whether this thread must retry a fault that the pager has not answered. The cause
-    /// may be another thread that changes mappings, or has just made the memory at `address`
-    /// managed.
+    /// Returns whether this thread must retry a fault that the pager has not resolved. Possibly
+    /// another thread changes mappings, or has just made the memory at `address` managed.
     pub(crate) fn is_transient(&self, arena: &Arena, space: &Mutex<Space>, address: usize) -> bool {
         if self.is_another() {
             std::thread::yield_now();

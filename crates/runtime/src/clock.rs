@@ -1,5 +1,5 @@
-//! The clock of the runtime's own code. The vDSO reads the clock. A program can unmap the vDSO, or
-//! disable the time stamp counter that the vDSO reads.
+//! The clock of the runtime's own code. The vDSO reads the clock. If the program has disabled the
+//! time stamp counter that the vDSO uses, a system call reads the clock.
 //!
 //! ```text
 //!   Instant::now -> clock_gettime, below -> the vDSO
@@ -29,7 +29,7 @@ static IS_COUNTER_OFF: AtomicBool = AtomicBool::new(false);
 pub(crate) static CODE: AtomicUsize = AtomicUsize::new(0);
 
 /// Stores the address of the vDSO, and whether the time stamp counter was disabled before the
-/// program starts.
+/// program started.
 pub(crate) fn begin() {
     // SAFETY: the program has not begun, so the vector is unchanged since the kernel or the helper
     // wrote it.
@@ -48,7 +48,7 @@ pub(crate) fn note(number: usize, args: &[usize; 6]) {
     }
 }
 
-/// Returns the time of the kernel's exact clock.
+/// Returns the time of CLOCK_MONOTONIC.
 pub(crate) fn monotonic() -> Duration {
     let mut now = timespec { tv_sec: 0, tv_nsec: 0 };
     clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now);

@@ -7,7 +7,7 @@
 //! ```
 //! The time in which the process evicts for other processes is not charged to a call, because these
 //! evictions are rare and long. A timed part in which the thread was preempted is an outlier. The
-//! time of an outlier is not multiplied by 64, unlike the time of other parts.
+//! times of all other parts are multiplied by 64, because one call in 64 is timed.
 
 use crate::policy::{BUCKETS, FAR, OUTLIERS, SIGNAL_TRIES, SPREAD, TIMED_SHARE};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -15,8 +15,9 @@ use std::time::{Duration, Instant};
 
 const SHIFT: u32 = u64::BITS - TIMED_SHARE;
 
-/// The number of parts of calls in a bucket, and the sum of their durations. Bucket n counts the
-/// parts that took at least 2^n and less than 2^(n+1) ns. The last bucket also counts longer parts.
+/// The number of timed parts of calls in a bucket, and the sum of their durations. Bucket n counts
+/// the parts that took at least 2^n and less than 2^(n+1) ns. The last bucket also counts longer
+/// parts.
 #[derive(Debug, Default)]
 struct Bucket {
     parts: AtomicU64,
@@ -47,8 +48,8 @@ pub(crate) struct Costs {
 }
 
 /// Returns the sum of the nanoseconds in `buckets`. Each bucket is a number of parts, and the sum
-/// of their nanoseconds. The nanoseconds of outliers are divided by 2^`TIMED_SHARE`, because one
-/// call in 2^`TIMED_SHARE` is timed.
+/// of their nanoseconds. The nanoseconds of outliers are divided by 2^`TIMED_SHARE`, because the
+/// sum is later extrapolated from one call in 2^`TIMED_SHARE` to all calls.
 fn without_outliers(buckets: &[(u64, u64)]) -> u64 {
     let all: u64 = buckets.iter().map(|(parts, _)| parts).sum();
     let mut below = 0;
@@ -69,7 +70,8 @@ impl Cost {
         self.calls.fetch_add(1, Relaxed)
     }
 
-    /// Does the work before a call. `nth` is the number of earlier calls.
+    /// Calls `work`, which handles a call before it is issued, and times `work` if the call is
+    /// timed. `nth` is the number of earlier calls.
     pub(crate) fn before<T>(&self, nth: u64, work: impl FnOnce() -> T) -> T {
         if !self.is_timed(nth) {
             return work();
@@ -79,8 +81,8 @@ impl Cost {
         done
     }
 
-    /// Does the work after a call has returned. The work is timed if the last counted call is
-    /// timed, even if another thread made that call.
+    /// Calls `work`, which handles a call after its return. `work` is timed if the last counted
+    /// call is timed, even if another thread made that call.
     pub(crate) fn after<T>(&self, work: impl FnOnce() -> T) -> T {
         match self.is_timed(self.calls.load(Relaxed).wrapping_sub(1)) {
             true => self.time(work),
@@ -103,7 +105,7 @@ impl Cost {
     }
 
     /// Measures `signal`, and then resets the counts. `dispatched` makes a call that does not
-    /// block, and `direct` makes this call without dispatch.
+    /// block, and `direct` makes the same call without dispatch.
     pub(crate) fn measure(&self, dispatched: impl Fn(), direct: impl Fn()) {
         let took = |work: &dyn Fn()| {
             let began = Instant::now();

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering::Relaxed;
 /// If another thread changes mappings, the request is deferred.
 pub(crate) fn stay(program: &Program, word: u64) {
     // A filter of the process can refuse the later checks for debuggers. A child of `vfork` does
-    // not use its parent's slot.
+    // not use the slot that its parent has in the group.
     if word == 0 || program.is_confined.load(Relaxed) || program.arena.is_lent() {
         return;
     }
@@ -50,7 +50,8 @@ pub(crate) fn stay_again(program: &Program) {
     program.watch.any().into_iter().for_each(|word| stay(program, word));
 }
 
-/// Lets the pager evict again despite debuggers, because this process is about to be confined.
+/// Lets the pager evict again despite debuggers, because this process is about to install a filter
+/// that possibly refuses the checks for debuggers.
 pub(crate) fn stay_no_more(program: &Program) {
     program.watch.clear();
     if let Some(member) = program.member() {

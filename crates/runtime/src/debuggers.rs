@@ -20,8 +20,8 @@ use dispatch::{Call, Outcome, read_memory, system};
 use procgroup::{GroupMember, Kept, ProcessGroup, Request};
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Returns whether a call possibly opens a file in /proc. Calls that open other files are simple
-/// (di-12).
+/// Returns whether a call possibly opens a file in /proc. Most calls that open other files are
+/// simple, and never reach the hook (di-12).
 fn may_be_of_proc(call: &Call) -> bool {
     let [first, second, ..] = call.args();
     let path = if call.number() as i64 == libc::SYS_open { first } else { second };
@@ -29,7 +29,8 @@ fn may_be_of_proc(call: &Call) -> bool {
     read_memory(path, &mut head) && head == *b"/p"
 }
 
-/// Makes the memory of another process of the group resident before a call that attaches to it.
+/// Makes the memory of another process of the group resident before a call that attaches to that
+/// process.
 pub(crate) fn prepare_attach(program: &Program, number: usize, args: &[usize; 6]) {
     let [request, thread, ..] = *args;
     if number as i64 == libc::SYS_ptrace
@@ -62,8 +63,9 @@ pub(crate) fn after_debugger(program: &Program, call: &Call, outcome: Outcome) {
 }
 
 fn peer_group(program: &Program) -> Option<&ProcessGroup> {
-    // The filter of the confined program possibly ends it for calls that the program does not make
-    // itself. A child of `vfork` shares this memory, so the child is not handled as a debugger.
+    // A filter of the program possibly kills the process for calls that the program does not make
+    // itself. A child of `vfork` shares its parent's memory, so the child is not handled as a
+    // debugger.
     let is_free = !program.is_confined.load(Relaxed) && !program.arena.is_lent();
     program.member().filter(|_| is_free).map(GroupMember::group)
 }
@@ -107,7 +109,7 @@ fn keep_peer(program: &Program, thread: u64, word: u64) {
     }
 }
 
-/// Sends `request` to the first thread of a process that can handle it.
+/// Sends `request` to the first thread of a process that can handle the request.
 fn ask_any(group: &ProcessGroup, process: usize, request: Request) {
     let may_ask = |thread: &usize| {
         !is_stopped(process, *thread) && may_ask(process, *thread, |it| it.is_interrupted)
@@ -117,7 +119,8 @@ fn ask_any(group: &ProcessGroup, process: usize, request: Request) {
     }
 }
 
-/// Asks a process to evict again, because a debugger has detached from `thread` of that process.
+/// Requests that the process of `thread` checks for debuggers and evicts again, because a debugger
+/// has detached from `thread`.
 fn ask_to_look(program: &Program, thread: u64) {
     let Some(group) = peer_group(program) else { return };
     let Some((process, _)) = traced(thread) else { return };

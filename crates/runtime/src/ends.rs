@@ -1,5 +1,5 @@
-//! Ends the runtime's own thread before some system calls (pl-13). Prepares system calls that end a
-//! thread, a process or its program.
+//! Ends the compressor thread before some system calls (pl-13). Prepares system calls that end a
+//! thread or a process, or execute a program.
 
 use crate::debugged;
 use crate::filtered;
@@ -11,7 +11,7 @@ use dispatch::Call;
 use std::ffi::c_int;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Ends the runtime's own thread before a call that requires the thread's end. Until the call is
+/// Ends the compressor thread before a call that requires the thread's end. Until the call is
 /// issued, the caller must not evict blocks.
 pub(crate) fn end_thread_for(program: &Program, number: usize, args: &[usize; 6]) {
     if matches!(number as i64, libc::SYS_execve | libc::SYS_execveat) {
@@ -31,15 +31,15 @@ pub(crate) fn end_thread_for(program: &Program, number: usize, args: &[usize; 6]
     }
 }
 
-/// Prepares a call after which a filter refuses calls of the runtime. The runtime's own thread
-/// never starts again, because the filter possibly kills a process that creates a thread.
+/// Prepares a call after which a filter refuses calls of the runtime. The compressor thread never
+/// starts again, because the filter possibly kills a process that creates a thread.
 fn confine(program: &Program) {
     let is_first = !program.is_confined.swap(true, Relaxed);
     program.is_newly_confined.fetch_or(is_first, Relaxed);
     page::set_confined(true);
     program.space.lock().leave_executable(&program.arena);
     dispatch::release_all_code();
-    // If a child of `vfork` installs the filter, its parent is not confined.
+    // If a child of `vfork` installs the filter, the filter does not apply to its parent.
     if program.arena.is_lent() {
         program.is_child_confined.fetch_or(is_first, Relaxed);
         return program.arena.rest();
@@ -48,7 +48,7 @@ fn confine(program: &Program) {
     program.arena.end_thread();
 }
 
-/// Prepares a call that ends its thread, its process or its program.
+/// Prepares a call that ends the calling thread or process, or executes a program.
 pub(crate) fn before_end(program: &Program, call: &mut Call) {
     let number = call.number() as i64;
     match number {
@@ -62,7 +62,7 @@ pub(crate) fn before_end(program: &Program, call: &mut Call) {
         }
         _ => return,
     }
-    // The filter possibly ends the program for a call that the program does not make itself.
+    // The filter possibly kills the process for a call that the program does not make itself.
     if !program.is_confined.load(Relaxed) {
         robust::pin(&program.arena, call.note(), number == libc::SYS_exit);
     }

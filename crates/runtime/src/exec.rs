@@ -40,7 +40,7 @@ enum Way {
     Helper,
 }
 
-/// How programs that this process executes get a runtime.
+/// How hosts are loaded into the programs that this process executes.
 #[derive(Debug)]
 pub(crate) struct Hosting {
     plan: Plan,
@@ -56,7 +56,7 @@ pub(crate) struct Hosting {
 }
 
 impl Hosting {
-    /// Creates the value that `settings` specify; `text` is the text of the settings. If a host
+    /// Creates the `Hosting` that `settings` specify; `text` is the text of the settings. If a host
     /// runs this process's program, `path` is the program's file. Returns `None` if the settings
     /// contain no host.
     pub(crate) fn new(settings: &Settings, text: &OsStr, path: Option<&Path>) -> Option<Self> {
@@ -121,7 +121,7 @@ impl Hosting {
     }
 
     /// Starts a helper that injects a host into the program that `call` executes, and returns the
-    /// helper. If the injection is refused, changes the call so that a host runs the program.
+    /// helper. If a host can't be injected, changes the call so that a host runs the program.
     pub(crate) fn redirect(
         &self,
         call: &mut Call,
@@ -201,7 +201,7 @@ fn has_word(address: usize) -> bool {
     words(address).is_some_and(|[word]| word != 0)
 }
 
-/// Returns how the program of a file is executed.
+/// Returns how the program in a file is executed.
 fn way(path: &Path) -> Way {
     let mut path = PathBuf::from(path);
     for _ in 0..=DEPTH {

@@ -46,7 +46,7 @@ pub(crate) enum Answer {
 pub(crate) struct Filter(Vec<[u32; 4]>);
 
 impl Filter {
-    /// Reads the filter whose description (`sock_fprog`) is at `address` in the program.
+    /// Reads the filter whose description (`sock_fprog`) is at `address` in the program's memory.
     pub(crate) fn read(address: usize) -> Option<Self> {
         let [length, start] = words(address)?;
         let length = usize::from(length as u16);

@@ -36,8 +36,8 @@ enum Restriction {
 }
 
 impl Restriction {
-    /// Returns the restriction that a call requests. Returns `None` for invalid arguments, with
-    /// which programs probe the kernel.
+    /// Returns the restriction that a call requests. Returns `None` for invalid arguments, which
+    /// programs pass to probe the kernel.
     fn of(number: usize, args: &[usize; 6]) -> Option<Self> {
         let [first, second, third, ..] = *args;
         match (number as i64, first) {
@@ -83,7 +83,7 @@ impl Restriction {
 }
 
 /// Changes a call that installs a filter, so that the kernel still dispatches the calls of new
-/// threads. Returns whether this succeeded.
+/// threads. Returns whether the call was changed.
 fn allow_dispatch(call: &mut Call, filter: Option<Filter>) -> bool {
     let allowed = (
         libc::SYS_prctl,

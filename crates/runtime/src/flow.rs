@@ -36,8 +36,8 @@ pub(crate) fn tend(program: &Program, nth: u64) {
     report::show_now_and_then(program);
 }
 
-/// Measures memory outside of the arena before the kernel maps more of it, and makes room. The
-/// program has probably written to the memory that was mapped before.
+/// Makes room before the kernel maps more memory outside of the arena. First measures this memory,
+/// because the program has probably written to the memory that was mapped before.
 fn weigh_opened(program: &Program, number: i64, args: &[usize; 6]) {
     let limit = program.settings.options.limit.filter(|_| program.group.is_some());
     let Some(limit) = limit else { return };

@@ -52,8 +52,8 @@ impl GroupFile {
         Some(GroupFile { member: Arc::new(GroupMember::new(group)), number: name.number })
     }
 
-    /// Opens the parent's file, and duplicates the descriptor to the same number if that number is
-    /// free.
+    /// Opens the group's file through the parent's descriptor, and duplicates the new descriptor to
+    /// the same number if that number is free.
     fn of_parent(name: GroupName) -> Option<ProcessGroup> {
         let parent = system(libc::SYS_getppid, [0; 6]).ok()?;
         let path = CString::new(format!("/proc/{parent}/fd/{}", name.number)).ok()?;

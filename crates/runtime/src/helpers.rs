@@ -1,9 +1,9 @@
-//! The helper of a call that executes a program (pl-27). The call's note contains the helper's
-//! word.
+//! The helper of a call that executes a program (pl-27). The call's note contains a word that
+//! identifies the helper.
 //!
 //! # Safety
-//! The word of a note is 0, or a helper's word, which is cleared when the helper is taken from the
-//! note.
+//! The word of a note is 0, or identifies a helper, and is cleared when the helper is taken from
+//! the note.
 #![allow(unsafe_code)]
 
 use crate::pins::{HELPER, Note};

@@ -122,8 +122,8 @@ impl Hook for Program {
 
     fn thread_ends(&self) {
         if self.threads.fetch_sub(1, Relaxed) == 1 {
-            // The runtime's own thread is ended, because the process would otherwise exist until
-            // that thread ends.
+            // The compressor thread is ended, because the process would otherwise exist until that
+            // thread ends.
             self.arena.rest();
         }
         SAFEPOINT.enter();

@@ -1,4 +1,4 @@
-//! Constants of the kernel's interface, and its errors as results of calls.
+//! Constants of the kernel's interface, and error numbers as system calls return them.
 
 /// The page size of x86-64 in bytes.
 pub(crate) const PAGE: usize = 4096;

@@ -1,5 +1,5 @@
-//! runtime: answers the system calls and faults of a program, so that the program's heap and its
-//! private anonymous mappings are compressed.
+//! runtime: handles the system calls and faults of a program in order to compress the program's
+//! heap and its private anonymous mappings.
 //!
 //! ```text
 //!   system call -> dispatch -> Program (hook) -> mappings: mmap, munmap, mprotect ... of the arena
@@ -8,7 +8,7 @@
 //! ```
 //! The runtime is independent of the program's libraries. Its heap lies in separate mappings, and
 //! it takes no lock of the C library. `docs/design/runtime.md` lists the invariants (pl-1 ...). On
-//! other processors the crate is empty, because `dispatch` does not support them.
+//! processors other than x86-64, the crate is empty, because `dispatch` does not support them.
 #![cfg(target_arch = "x86_64")]
 
 mod begin;

@@ -109,7 +109,7 @@ impl Limits {
         }
     }
 
-    /// Answers `getrlimit`, `setrlimit` and `prlimit64` for this process. Returns `None` if the
+    /// Handles `getrlimit`, `setrlimit` and `prlimit64` for this process. Returns `None` if the
     /// kernel must handle the call.
     pub(crate) fn answer(&mut self, number: usize, args: &[usize; 6]) -> Option<isize> {
         let (resource, new, old) = match number as i64 {

@@ -15,7 +15,7 @@ use std::ffi::c_int;
 
 /// The size of a signal mask in bytes.
 const MASK_BYTES: usize = size_of::<u64>();
-/// `madvise` values for blocks. Calls with these values can fail.
+/// `madvise` values that the runtime uses for blocks. Calls with these values are allowed to fail.
 const HINTS: [c_int; 4] =
     [libc::MADV_COLD, libc::MADV_POPULATE_WRITE, libc::MADV_HUGEPAGE, libc::MADV_NOHUGEPAGE];
 /// The options of `prctl` that a host needs.
@@ -48,8 +48,9 @@ const OTHERS: [(i64, [usize; 6]); 2] = [
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Effect {
     None,
-    /// Blocks can be evicted and filled, but other calls are refused. The fields state whether the
-    /// process is allowed to execute programs, and whether it is allowed to append to a file.
+    /// Calls that evict and fill blocks are allowed, but other calls of the runtime are refused.
+    /// The fields state whether the process is allowed to execute programs, and whether it is
+    /// allowed to append to a file.
     Confines {
         executes: bool,
         reports: bool,
@@ -85,8 +86,8 @@ impl Effect {
     }
 }
 
-/// Returns calls with arguments that filters check. The calls map a host and write its stubs. Other
-/// calls create and prepare a helper, and a thread of the runtime.
+/// Returns the calls that hosts need, with arguments that filters check: calls that map a host,
+/// write its stubs, and create and prepare a helper or a thread of the runtime.
 fn of_hosts() -> Vec<(i64, [usize; 6])> {
     let code = (PROT_READ | PROT_EXEC) as usize;
     let mapped = [

@@ -77,9 +77,10 @@ pub(crate) fn complete_transfer(program: &Program, call: &Call, outcome: Outcome
     }
 }
 
-/// If a call is a transfer, waits until the other process has agreed to fill no block in place.
+/// If a call is a transfer, waits until the other process has agreed to make no block readable
+/// before the block is completely filled.
 pub(crate) fn greet_peer(program: &Program, number: usize, args: &[usize; 6]) {
-    // A filter possibly ends the program for calls that the program does not make itself.
+    // A filter possibly kills the process for calls that the program does not make itself.
     let is_free = is_transfer(number) && !program.is_confined.load(Relaxed);
     let Some(member) = program.member().filter(|_| is_free) else { return };
     for nth in 0..PEER_TRIES {
@@ -97,7 +98,8 @@ pub(crate) fn greet_peer(program: &Program, number: usize, args: &[usize; 6]) {
 }
 
 /// Handles a signal from another process of the group. If `may_act` is false, the signal has
-/// interrupted code of the runtime, and most requests are deferred.
+/// interrupted code of the runtime. Requests to fill blocks are then deferred, and requests to
+/// evict are ignored.
 pub(crate) fn do_request(program: &Program, request: Request, may_act: bool) {
     match request {
         Request::Memory(address) if !may_act => program.asked.store(address.max(1), Relaxed),

@@ -151,7 +151,7 @@ impl<K: Copy + Eq> Pieces<K> {
     }
 }
 
-/// Returns the highest start of `bytes` bytes in a gap, as a multiple of `align`.
+/// Returns the highest start of `bytes` bytes in a gap that is a multiple of `align`.
 fn fit(gap: Range<usize>, bytes: usize, align: usize) -> Option<usize> {
     let start = gap.end.checked_sub(bytes)? / align * align;
     (start >= gap.start).then_some(start)

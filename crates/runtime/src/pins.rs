@@ -31,7 +31,7 @@ const IN_ARENA: u64 = 1 << 33;
 /// The data that are stored for a call while it is issued.
 pub(crate) type Note = [u64; NOTE_WORDS];
 
-/// Reads the program's memory after `found` has made the memory resident.
+/// Reads the program's memory. `calls::ranges` reads only memory that [`hold`] has filled.
 struct ProgramMemory;
 
 impl Memory for ProgramMemory {

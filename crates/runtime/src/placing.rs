@@ -38,8 +38,8 @@ pub(crate) fn find_in_windows(
     let alike = |window: &Range<usize>| arena.is_executable(window.start) == is_executable;
     let mut windows = arena.windows().skip(1).filter(alike);
     match wanted.start {
-        // Only windows at addresses that the kernel chose are used, because a program can later map
-        // its own addresses again.
+        // Only windows at addresses that the kernel chose are used, because a program can later
+        // replace mappings at addresses that it chose itself.
         0 => windows
             .filter(|window| space.chosen.is_full(window.clone()))
             .find_map(|window| space.pieces.find(window, wanted.len(), arena.block())),

@@ -46,14 +46,14 @@ pub(crate) const LOW_END: usize = 1 << 32;
 
 // Calls and their memory
 
-/// A part of a large read or write has at most 1/`PART_SHARE` of the limit, and at least `PART_MIN`
-/// bytes.
+/// A part of a large read or write has 1/`PART_SHARE` of the limit, but at least `PART_MIN` bytes.
 pub(crate) const PART_SHARE: usize = 8;
 pub(crate) const PART_MIN: usize = 1 << 20;
 /// If the use of an address in a call is unknown, the call is assumed to access this number of
 /// bytes at the address.
 pub(crate) const UNKNOWN_BYTES: usize = 64 << 10;
-/// If a call pinned more than 1/`MUCH_SHARE` of the limit, the excess is evicted after the call.
+/// If a call pinned more than 1/`MUCH_SHARE` of the limit, the runtime evicts blocks after the
+/// call.
 pub(crate) const MUCH_SHARE: u64 = 16;
 /// The number of calls between two measurements of the process's memory outside of its arena.
 pub(crate) const WEIGHED: u64 = 128;
@@ -62,17 +62,18 @@ pub(crate) const WEIGHED: u64 = 128;
 /// because a program possibly never writes to the mapping.
 pub(crate) const OPENED_SHARE: usize = 64;
 
-// Faults, helpers and the own thread
+// Faults, helpers and the compressor thread
 
 /// The maximum number of retries at one address while no thread changes mappings. After these
 /// retries, the fault is passed to the program.
 pub(crate) const FAULT_TRIES: u32 = 8;
 /// The maximum number of retries at one address while the lock of `Space` is held.
 pub(crate) const LOCKED_TRIES: u32 = 10_000;
-/// The number of consecutive interrupted calls of a thread after which the thread starts no helper.
+/// The number of consecutive interrupted `execve` calls of a thread after which the thread starts
+/// no helper.
 pub(crate) const EXEC_TRIES: u32 = 8;
-/// The number of slots for threads whose calls are interrupted. Few threads of a process execute
-/// programs. Two threads that share a slot can make more tries.
+/// The number of slots for threads whose `execve` calls are interrupted. Few threads of a process
+/// execute programs. Two threads that share a slot can make more tries.
 pub(crate) const EXEC_SLOTS: usize = 16;
 /// The maximum number of checks whether the kernel has released a thread that is ending.
 pub(crate) const END_LOOKS: usize = 10_000;

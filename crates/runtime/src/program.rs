@@ -26,14 +26,14 @@ pub(crate) struct Program {
     pub(crate) group: Option<GroupFile>,
     /// How programs are executed with a host, if a host is available.
     pub(crate) hosting: Option<Hosting>,
-    /// Whether the process is confined (pl-28): a filter possibly ends the process for calls that
+    /// Whether the process is confined (pl-28): a filter possibly kills the process for calls that
     /// the program does not make itself.
     pub(crate) is_confined: AtomicBool,
-    /// Whether a child of `vfork` has confined this process.
+    /// Whether a child of `vfork` has set `is_confined`.
     pub(crate) is_child_confined: AtomicBool,
     /// Whether the call that confines the process is still in progress.
     pub(crate) is_newly_confined: AtomicBool,
-    /// Whether reports are suppressed, because a filter possibly ends a process that writes them.
+    /// Whether reports are suppressed, because a filter possibly kills a process that writes them.
     pub(crate) is_silent: AtomicBool,
     /// The address in a deferred request of another process, or 0: see `peers`.
     pub(crate) asked: AtomicUsize,
@@ -102,14 +102,14 @@ impl Program {
     }
 
     /// Returns whether this process is allowed to write a message: see
-    /// [`is_heard`](Self::is_heard). A filter possibly ends a confined process for calls that the
+    /// [`is_heard`](Self::is_heard). A filter possibly kills a confined process for calls that the
     /// program does not make itself.
     pub(crate) fn may_say(&self) -> bool {
         !self.is_confined.load(Relaxed) && self.is_heard()
     }
 
     /// Before a program is executed, sets the limits of this process's program in the kernel. Does
-    /// nothing in a confined process, because a filter possibly ends the program for the call.
+    /// nothing in a confined process, because a filter possibly kills the process for the call.
     pub(crate) fn give_limits(&self) {
         if !self.is_confined.load(Relaxed) {
             self.space.lock().limits.apply();

@@ -1,5 +1,5 @@
-//! Reports figures and warnings of a process. The figures are a line of JSON when the process ends,
-//! and a snapshot for `uzram stat` while the process runs.
+//! Reports statistics and warnings of a process. The statistics are written as a line of JSON when
+//! the process ends, and published for `uzram stat` while the process runs.
 
 use crate::cost::Costs;
 use crate::executed::contents;
@@ -30,8 +30,8 @@ fn say_if_slow(program: &Program) {
     }
 }
 
-/// Returns the figures of this process, including the figures from before it executed its
-/// current program.
+/// Returns the statistics of this process, including those from before it executed its current
+/// program.
 pub(crate) fn figures(program: &Program) -> Figures {
     let Costs { calls, timed, nanoseconds, signal } = program.cost.costs();
     let own = Figures {
@@ -63,9 +63,9 @@ pub(crate) fn exec_failed(program: &Program) {
     program.member().into_iter().for_each(|member| member.exec_failed(&program.arena));
 }
 
-/// Appends the figures of this process to the file in the settings. Returns false if the
+/// Appends the statistics of this process to the file in the settings. Returns false if the
 /// settings contain a file and the process could not write to it. A child of `vfork` does not
-/// write, because its figures are part of its parent's figures.
+/// write, because its parent's statistics include those of the child.
 fn report(program: &Program) -> bool {
     let Some(path) = &program.settings.stats else { return true };
     if program.arena.is_lent() {
@@ -75,12 +75,12 @@ fn report(program: &Program) -> bool {
         return false;
     }
     let figures = figures(program).json();
-    // A filter possibly ends the program for calls that the program does not make itself.
+    // A filter possibly kills the process for calls that the program does not make itself.
     let name = if program.is_confined.load(Relaxed) { String::new() } else { name() };
     write(path, &format!("{{\"name\":\"{name}\",{}", &figures[1..]))
 }
 
-/// Reports the figures of this process, which is about to end, and leaves its group.
+/// Reports the statistics of this process, which is about to end, and leaves its group.
 pub(crate) fn report_end(program: &Program) {
     over_limit::warn_if_over_limit(program);
     over_limit::warn_if_exceeded(program);
@@ -91,7 +91,7 @@ pub(crate) fn report_end(program: &Program) {
     program.member().into_iter().for_each(|member| member.leave(is_reported));
 }
 
-/// Publishes the figures of this process for `uzram stat`.
+/// Publishes the statistics of this process for `uzram stat`.
 pub(crate) fn show(program: &Program) {
     program.member().into_iter().for_each(|member| member.show(&figures(program)));
 }

@@ -16,7 +16,7 @@ const BACKENDS: [(&str, BackendKind); 4] = [
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) options: Options,
-    /// The size of the arena's address space in bytes. If `None`, the backend determines the size.
+    /// The size of the arena's address space in bytes. If `None`, the runtime chooses the size.
     pub(crate) arena: Option<usize>,
     /// The path of the file to which each process appends a line when the process ends.
     pub(crate) stats: Option<Vec<u8>>,

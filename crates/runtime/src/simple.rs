@@ -17,7 +17,7 @@ const _: () = {
     assert!(resident == simple::RESIDENT && plain == simple::PLAIN && pin == simple::PIN);
 };
 
-/// Starts to issue simple calls without a signal.
+/// Lets `dispatch` issue simple calls without a signal.
 pub(crate) fn begin_simple(program: &'static Program) {
     let file = program.group.as_ref();
     simple::set(&Simple {

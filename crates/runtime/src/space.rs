@@ -5,8 +5,7 @@
 //!   block   |      Managed        |       Plain        |       Free       |        Plain        |
 //! ```
 //! pl-1: a block is managed if all its pages are `Data`, free if none of its pages has contents,
-//! and plain otherwise. In a plain block, the kernel's mapping of each page is as the program has
-//! requested.
+//! and plain otherwise. In a plain block, the kernel maps each page as the program has requested.
 //!
 //! # Safety
 //! The program has requested the effect that each function has on the program's memory.
@@ -33,7 +32,7 @@ pub(crate) struct Space {
     pub(crate) stacks: Pieces<()>,
     /// The windows whose addresses were chosen by the kernel, not by the program.
     pub(crate) chosen: Pieces<()>,
-    /// The parts of mappings that lie outside of the mapping's window, with the kinds that the
+    /// The parts of mappings that lie outside of their mapping's window, with the kinds that the
     /// parts had when they were mapped.
     pub(crate) edges: Pieces<Kind>,
     /// Whether the kernel possibly refuses executable memory. If so, no executable memory is
@@ -142,7 +141,7 @@ impl Space {
         (!self.is_exec_refused || prot & libc::PROT_EXEC == 0).then_some(prot)
     }
 
-    /// Returns whether the program sees the whole range as one mapping, and its kind is `of`.
+    /// Returns true if the whole range is one mapping of the kind `of` for the program.
     pub(crate) fn is_one_mapping(&self, arena: &Arena, range: &Range<usize>, of: Kind) -> bool {
         let mut is_one = true;
         self.pieces.for_parts(range.clone(), |part, kind| {
@@ -152,8 +151,8 @@ impl Space {
         is_one
     }
 
-    /// Makes executable memory plain, because a filter or an option of the program possibly lets
-    /// the kernel refuse executable memory soon.
+    /// Makes executable memory plain, because a filter or an option that the program sets possibly
+    /// forbids executable memory.
     pub(crate) fn leave_executable(&mut self, arena: &Arena) {
         self.is_exec_refused = true;
         for window in arena.windows().filter(|window| arena.is_executable(window.start)) {

@@ -1,5 +1,5 @@
-//! Large reads and writes of files. The kernel needs all memory of a call at once. A call whose
-//! buffer is a large part of the limit is issued in parts (pl-29).
+//! Large reads and writes of files. All memory of a call must be resident during the call.
+//! Therefore, a call whose buffer is a large part of the limit is issued in parts (pl-29).
 //!
 //! ```text
 //!   read(file, address, 30 MiB) -> pin 4 MiB, read, unpin -> pin 4 MiB ... -> the sum
@@ -13,9 +13,9 @@ use crate::program::Program;
 use dispatch::{Call, Step, system};
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Makes a large read or write of a regular file in parts. Returns the step, or `None` for other
-/// calls. Signals are delivered after the last part, as for files on a disk. For a file on FUSE,
-/// the kernel would let a signal interrupt the call.
+/// Makes a large read or write of a regular file in parts. Returns the result as a [`Step`], or
+/// `None` for other calls. Signals are delivered after the last part, as for files on a disk. For a
+/// file on FUSE, the kernel would let a signal interrupt the call.
 pub(crate) fn split(program: &Program, call: &Call) -> Option<Step> {
     let (number, args) = (call.number(), call.args());
     let is_positioned = match number as i64 {
@@ -40,7 +40,8 @@ pub(crate) fn split(program: &Program, call: &Call) -> Option<Step> {
         let result = system(number as i64, of_part);
         pins::release(&program.arena, &mut note);
         match result {
-            // The whole call is issued instead, because other code can handle the fault.
+            // The whole call is issued instead, because `flow::after` retries a call that fails
+            // with EFAULT.
             Err(EFAULT) if done == 0 => return None,
             Err(failed) if done == 0 => return Some(Step::Answer(failed)),
             Ok(1..) => done += result.unwrap_or(0),

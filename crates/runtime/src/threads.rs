@@ -23,8 +23,8 @@ pub(crate) fn is_stopped(process: usize, thread: usize) -> bool {
     stat.get(end + 2).is_none_or(|state| matches!(state, b't' | b'T' | b'Z' | b'X'))
 }
 
-/// Returns whether this process is allowed to send a signal to a thread of a process: the thread
-/// runs, or is in a call for which `of` returns a true condition.
+/// Returns true if this process is allowed to send a signal to a thread of a process: the thread
+/// runs, or waits in a call for which the condition from `of` holds.
 pub(crate) fn may_ask(process: usize, thread: usize, of: impl Fn(Wait) -> When) -> bool {
     let text = contents(&format!("/proc/{process}/task/{thread}/syscall"));
     let text = String::from_utf8_lossy(&text);

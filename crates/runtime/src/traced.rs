@@ -19,8 +19,8 @@ fn is_asked(call: &Call) -> bool {
     call.number() as i64 == libc::SYS_ptrace && call.args()[0] as u32 == libc::PTRACE_TRACEME
 }
 
-/// Prepares a call by which this process requests to be traced. Returns the step, or `None` if
-/// the process does not leave the runtime.
+/// Prepares a call by which this process requests to be traced. Returns how the call is handled, or
+/// `None` if the process does not leave the runtime.
 pub(crate) fn leave_for_tracer(program: &Program, call: &Call) -> Option<Step> {
     if !is_asked(call) || !is_alone(program) {
         return None;
@@ -71,8 +71,8 @@ pub(crate) fn make_all_plain(program: &Program) -> Result<(), Failed> {
         .try_for_each(|part| uses::make_plain(&space.pieces, &program.arena, &part))
 }
 
-/// Memory that a child of `vfork` made plain becomes managed again, and a confinement that the
-/// child caused ends.
+/// Makes memory managed again that a child of `vfork` made plain, and ends a confinement (pl-28)
+/// that the child caused.
 pub(crate) fn manage_again(program: &Program) {
     if program.is_child_confined.swap(false, Relaxed) {
         program.end_confinement();

@@ -8,8 +8,9 @@ use dispatch::system;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use zmem::milliseconds;
 
-/// A bit in a debugger's word. With this bit, the word contains the debugger's process ID and the
-/// descriptor of an open file. Without this bit, the word is the ID of a traced thread.
+/// A bit in the word that identifies a debugger. With this bit, the word contains the debugger's
+/// process ID and the descriptor of an open file. Without this bit, the word is the ID of a traced
+/// thread.
 const FILE: u64 = 1 << 63;
 const DESCRIPTOR_BITS: u32 = 31;
 
@@ -79,7 +80,7 @@ impl Watch {
         self.words.iter().chain([&self.asked]).for_each(|word| word.store(0, Relaxed));
     }
 
-    /// Returns the word of any debugger.
+    /// Returns the word of one of the debuggers, if any is attached.
     pub(crate) fn any(&self) -> Option<u64> {
         self.words.iter().map(|word| word.load(Relaxed)).find(|word| *word != 0)
     }

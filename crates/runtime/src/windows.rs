@@ -44,7 +44,7 @@ pub(crate) fn protect(range: &Range<usize>, prot: i32) -> Result<usize, Failed> 
     system(libc::SYS_mprotect, [range.start, range.len(), prot as usize, 0, 0, 0])
 }
 
-/// Converts an error of `zmem` (no address space for a larger table, or too many pins) to ENOMEM.
+/// Converts an error of `zmem`, such as too many pins of a block, to ENOMEM.
 pub(crate) fn refused<E>(_: E) -> Failed {
     ENOMEM
 }

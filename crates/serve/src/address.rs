@@ -155,7 +155,8 @@ impl Listening {
     /// belongs to the service manager, and remains when the result is dropped.
     ///
     /// # Errors
-    /// [`AddressError::Unfit`]: `socket` is not a listening stream socket with a path or a port.
+    /// Returns [`AddressError::Unfit`] if `socket` is not a listening stream socket with a path or
+    /// a port.
     pub fn passed(socket: OwnedFd) -> Result<Self, AddressError> {
         match (sockopt::socket_acceptconn(&socket), sockopt::socket_type(&socket)) {
             (Ok(true), Ok(SocketType::STREAM)) => {}

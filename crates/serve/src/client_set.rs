@@ -145,8 +145,8 @@ impl ClientSet {
         clients.all.values().for_each(|client| client.socket.hang_up());
     }
 
-    /// Waits until all clients have disconnected or the time `until` has come. Returns whether all
-    /// clients have disconnected.
+    /// Waits until all clients have disconnected or the time `until` has passed. Returns whether
+    /// all clients have disconnected.
     pub(crate) fn is_empty_by(&self, until: Instant) -> bool {
         let mut clients = self.clients.lock();
         while !clients.all.is_empty() {

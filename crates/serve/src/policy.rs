@@ -1,5 +1,5 @@
-//! Limits, time limits and reserves of the server. Tests reach all limits of the protocol NBD;
-//! `nbd::bounds` asserts their relations.
+//! Limits, time limits and reserves of the server. Tests reach all limits of the NBD protocol, and
+//! `nbd::bounds` asserts relations between them.
 
 use std::time::Duration;
 
@@ -47,9 +47,9 @@ pub(crate) const CONTROL_WITHIN: Duration = Duration::from_secs(10);
 pub const CONTROL_CLIENTS: usize = 16;
 /// The stack size of a client's thread, in bytes.
 pub(crate) const CONTROL_STACK: usize = 256 << 10;
-/// The maximum number of bytes of small allocations that one client has in use at a time. A request
-/// grows to 64 KiB, while its old buffer of 32 KiB is live, too. The buffer of the answer takes 8
-/// KiB. The remaining bytes are for a path or an attribute's text.
+/// The maximum number of bytes of small allocations that one client has in use at a time. A
+/// request's buffer grows to 64 KiB while its old buffer of 32 KiB is live. The buffer of the
+/// answer takes 8 KiB. The remaining bytes are for a path or an attribute's text.
 pub const CONTROL_RESERVE: usize = 128 << 10;
 /// The maximum length in bytes of a request to the control socket that is admitted without a check
 /// for free memory.

@@ -1,5 +1,5 @@
-//! A pool of sessions behind handles. A client's token is the raw value of a handle, and a lookup
-//! detects the token of a session that has ended.
+//! A pool of sessions. A client's token is the raw value of its session's handle. A lookup detects
+//! the token of a session that has ended.
 //!
 //! `cargo run --release -p uzram --example sessions`
 #![allow(clippy::unwrap_used, reason = "an example: what fails ends it")]

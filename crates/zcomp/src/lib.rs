@@ -1,4 +1,5 @@
-//! zcomp: codecs for blocks of memory behind one trait, found by the kernel's names.
+//! zcomp: codecs for blocks of memory, which implement one trait and are found by the kernel's
+//! names.
 //!
 //! ```text
 //!   name -> by_name -> Codec -> prepare(Params, block) -> Prepared -> stream() -> Stream

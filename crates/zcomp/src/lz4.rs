@@ -1,5 +1,5 @@
 //! lz4 and lz4hc, the fastest codecs to decompress. Blocks are raw, without a frame. Both codecs
-//! have the same format and the same decoder. lz4hc compresses better than lz4, and slower.
+//! have the same format and the same decoder. lz4hc compresses better and more slowly than lz4.
 //!
 //! # Safety
 //! For any compressed data, the C library accesses only the ranges that are passed

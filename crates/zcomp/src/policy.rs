@@ -13,7 +13,7 @@ pub const DICTIONARY_BYTES_MIN: usize = 256;
 /// The minimum number of samples. The trainer learns from some samples and tests with the others.
 pub(crate) const SAMPLES_MIN: usize = 8;
 
-/// The minimum offset of a match in bytes, from which on no load waits for an earlier store.
+/// The minimum offset of a match, in bytes, at which no load waits for an earlier store.
 pub(crate) const RUN_FAR_OFFSET: usize = 64;
 /// The maximum length, in bytes, of matches that take little time at any offset.
 pub(crate) const RUN_SHORT_BYTES: usize = 64;

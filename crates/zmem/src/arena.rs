@@ -1,10 +1,10 @@
 //! An arena: a range of addresses in which the caller chooses the blocks that the pager manages.
 //!
 //! # Safety
-//! The arena's range is mapped as long as the arena exists. During an unsafe function, only its
-//! caller uses the blocks of the passed range, and this crate holds no reference to these blocks.
-//! After the caller has added a window (zm-W1), the caller uses the window's addresses only through
-//! the arena.
+//! The arena's range is mapped as long as the arena exists. During a call of an unsafe function,
+//! only the caller uses the blocks of the passed range, and this crate holds no reference to these
+//! blocks. After the caller has added a window (zm-W1), the caller uses the window's addresses only
+//! through the arena.
 #![allow(unsafe_code)]
 
 mod holding;
@@ -22,14 +22,14 @@ use std::ops::{Deref, Range};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
-/// A range of addresses whose blocks can be managed, and returned to the program, one by one.
+/// A range of addresses. Each block of the range can be managed, or returned to the program.
 ///
 /// An arena is for a caller that implements the mappings of a program. Ranges consist of addresses,
 /// and begin and end at block boundaries. An arena installs no signal handler and starts no thread
 /// except by [`defer_stores`](Self::defer_stores). The caller must pass each fault on an absent
 /// block to [`answer_fault`](crate::answer_fault), which also evicts blocks to make room.
-/// `answer_fault` uses the heap, so no fault on an arena is allowed to interrupt the process's
-/// allocator.
+/// `answer_fault` uses the heap, so a thread must not fault on an arena while it runs code of the
+/// process's allocator.
 #[derive(Debug)]
 pub struct Arena {
     holding: Holding,
@@ -47,10 +47,10 @@ impl Arena {
     }
 
     /// Creates an arena to which windows can be added (see [`add_window`](Self::add_window)). A gap
-    /// of at least one chunk precedes each added window. All gaps and added windows together have
-    /// up to `room` bytes. `room` is a multiple of 2 MiB. If `shared` is given, the limit applies
+    /// of at least one chunk precedes each added window. All gaps and added windows together occupy
+    /// at most `room` bytes. `room` is a multiple of 2 MiB. If `shared` is given, the limit applies
     /// to the memory of several processes together. The anonymous memory of these processes outside
-    /// of arenas also counts, if /proc shows its size.
+    /// of arenas also counts towards the limit, if /proc shows its size.
     ///
     /// # Errors
     /// The errors of [`new`](Self::new).
@@ -102,12 +102,12 @@ impl Arena {
     }
 
     /// Changes the use of the blocks in a range. A block that becomes free loses its contents. A
-    /// block that was free reads as zeros. Any other block keeps its contents. Managed or free
-    /// blocks that become plain are readable and writable.
+    /// free block that becomes managed or plain reads as zeros. Any other block keeps its contents.
+    /// Managed or free blocks that become plain are readable and writable.
     ///
     /// # Errors
     /// [`Error::Range`]; [`Error::Locked`] if a block that should become plain has 65,535 pins.
-    /// After [`Error::Locked`], the blocks before the pinned block are already plain.
+    /// After [`Error::Locked`], the blocks before that block are plain.
     ///
     /// # Safety
     /// The program has requested exactly this change of the range. Plain memory that becomes
@@ -210,7 +210,7 @@ impl Arena {
             return Err(Error::Size { bytes, block });
         }
         // SAFETY: the caller permits the mappings to be replaced; `drop` removes the pager from the
-        // registry. `map` runs on one thread at a time.
+        // registry. `registry::add` calls the closure on one thread at a time.
         unsafe {
             registry::add(pager, range.clone(), || {
                 let added = pager.memory.add_window(range, self.window_gap(), is_executable);

@@ -7,7 +7,8 @@
 //!                                               '---> a touch: put back -> Resident
 //! ```
 //! Only an arena has a compressor thread, if the arena's caller can start threads that are hidden
-//! from the program. The compressor thread ends after a time without evictions, or on request.
+//! from the program. The compressor thread ends on request, or after some time without a block to
+//! store.
 
 use crate::policy::IDLE_TIME;
 use crate::process::generation;
@@ -33,8 +34,7 @@ pub(crate) struct Waker {
     pub(crate) word: AtomicU32,
     /// The number of eviction steps that the pager thread has completed.
     pub(crate) steps: AtomicU32,
-    /// The generation of the process to which the pager thread belongs, plus 1, or 0 without a
-    /// pager thread.
+    /// The generation of the pager thread's process plus 1, or 0 if there is no pager thread.
     pub(crate) process: AtomicU32,
 }
 
@@ -54,8 +54,8 @@ impl Waker {
         true
     }
 
-    /// Ensures that the pager thread tries again after an unsuccessful eviction. If the thread
-    /// sleeps without a timeout, it is woken. Returns whether this process has a pager thread.
+    /// Ensures that the pager thread tries again after an unsuccessful eviction. If the pager
+    /// thread sleeps without a timeout, wakes it. Returns whether this process has a pager thread.
     pub(crate) fn watch(&self) -> bool {
         let naps = self.word.load(Acquire) & NAPS != 0;
         self.has_thread() && (naps || self.wake())
@@ -104,8 +104,8 @@ pub(crate) const STOPS: u32 = 3;
 /// The state of the compressor thread.
 #[derive(Debug, Default)]
 pub(crate) struct CompressorThread {
-    /// The copies, which are allocated before the first block is queued, or `None` if no block can
-    /// be queued.
+    /// The queue and its copies, which are allocated before the first block is queued. `None` if no
+    /// block can be queued.
     pub(crate) copies: OnceLock<Option<Copies>>,
     /// `NONE`, `STARTING`, `RUNS` or `STOPS`.
     pub(crate) state: AtomicU32,
@@ -113,9 +113,10 @@ pub(crate) struct CompressorThread {
     /// check the queue or `state`.
     bell: AtomicU32,
     sleeps: AtomicU32,
-    /// The number of starts to skip, because a start was refused or the thread was asked to end.
+    /// The number of times that the start of the compressor thread is still skipped, after the
+    /// system refused a start or the thread was asked to end.
     pub(crate) passed: AtomicU32,
-    /// Whether no further compressor thread is started.
+    /// If true, the compressor thread is never started again.
     pub(crate) is_over: AtomicBool,
     /// The number of queued blocks that became resident again because they did not compress.
     pub(crate) returned: AtomicU64,
@@ -125,8 +126,8 @@ pub(crate) struct CompressorThread {
 #[derive(Debug)]
 pub(crate) struct Copies {
     pub(crate) queue: Queue,
-    /// For each slot of the queue, the copy of its block. Only the thread that owns the slot locks
-    /// the copy, so no thread waits for this lock.
+    /// The contents of queued blocks, one for each slot of the queue. Only the thread that owns a
+    /// slot locks its contents, so no thread waits for this lock.
     pub(crate) data: Box<[Mutex<Box<[u8]>>]>,
     bytes: usize,
 }

@@ -31,8 +31,8 @@ impl Calls {
         self.worker.stop(pager);
         if !pager.memory.is_ours && pager.backend.fork_result() == ForkResult::Copy {
             let _none_is_too_low = pager.limit.set(None);
-            // A faulting thread is possibly still evicting. Blocks that this thread evicts after
-            // the call of `bring` would not be filled.
+            // A faulting thread is possibly still evicting. `bring` would not fill blocks that the
+            // faulting thread evicts later.
             let _no_one_evicts = self.inside(|pager| pager.eviction_lock.lock().has_ended = true);
             let _someone_is_here = self.bring(0..pager.blocks());
             let _system_forgets = pager.backend.end(&pager.memory);
@@ -103,8 +103,8 @@ impl Calls {
         let size = self.pager.sizes.block;
         let wanted = bytes.div_ceil(size).min(self.pager.blocks());
         let (mut gone, mut failures) = (0, 0);
-        // The clock skips a refused block for more rounds than a step lasts. So a step can evict
-        // blocks even if the step before evicted none.
+        // After the device has refused a block, the clock skips the block for more rounds than one
+        // step takes. So a step can evict blocks even if the step before it evicted none.
         while gone < wanted && failures <= HEAT_MAX / HEAT_KEPT_MAX {
             let step = self.pager.step_blocks().min(wanted - gone);
             let more = self.evict(Goal::Exactly(step));
@@ -150,8 +150,8 @@ impl Calls {
         })
     }
 
-    /// Wakes the pager thread, or evicts if there is no pager thread. Called after the limit was
-    /// lowered or more blocks became evictable.
+    /// If too little memory is free, wakes the pager thread, or evicts if there is no pager thread.
+    /// Called after the limit was lowered or more blocks became evictable.
     pub(crate) fn seek_room(&self) {
         if self.inside(|_| ()).is_err() {
             return;
@@ -164,7 +164,8 @@ impl Calls {
         }
     }
 
-    /// Makes blocks resident and pins them, step by step. After an error, no block is pinned.
+    /// Makes blocks resident and pins them, step by step. If a step fails, unpins the blocks of the
+    /// earlier steps.
     ///
     /// # Errors
     /// [`Error::Locked`] if a block has too many pins; [`Error::Forked`].
@@ -189,7 +190,7 @@ pub struct Locked<'r> {
 
 impl Drop for Locked<'_> {
     fn drop(&mut self) {
-        // The limit possibly requires that the unpinned blocks are evicted.
+        // The limit possibly requires that the unpinned blocks be evicted.
         range_calls::unpin(&self.calls.pager, self.blocks.clone());
         self.calls.seek_room();
     }

@@ -65,8 +65,8 @@ pub(crate) fn try_turn(pager: &Pager, blocks: &Range<usize>, from: Chunk, to: Ch
 }
 
 /// Opens the chunk that contains `block` if `may_open` returns true for the chunk's state. All
-/// blocks of a vacant chunk become free. If another thread is changing the chunk, this thread
-/// waits. A thread that possibly waits here owns no block (zm-S4).
+/// blocks of a vacant chunk become free. If another thread is changing the chunk, this function
+/// waits, so the caller must own no block (zm-S4).
 pub(crate) fn open(pager: &Pager, block: usize, may_open: impl Fn(Chunk) -> bool) {
     let nth = chunk_of(pager, block);
     let (word, bytes) = (&pager.chunks[nth], bytes_of(pager, nth));
@@ -97,8 +97,8 @@ pub(crate) fn open(pager: &Pager, block: usize, may_open: impl Fn(Chunk) -> bool
     }
 }
 
-/// Returns the blocks that an access to the shared block `block` opens. They are the block's group,
-/// or its chunk if no other process shares blocks any more.
+/// Returns the blocks that an access to the shared block `block` opens. These are the block's
+/// group, or all blocks of its chunk if no other process shares blocks any more.
 pub(crate) fn group_of(pager: &Pager, block: usize) -> Range<usize> {
     let (group, chunk) = (pager.group.load(Relaxed), blocks_of(pager, block));
     if !evictable::is_sharing(&pager.limit) {
@@ -108,7 +108,8 @@ pub(crate) fn group_of(pager: &Pager, block: usize) -> Range<usize> {
     start..chunk.end.min(start + group)
 }
 
-/// Opens the shared blocks among `blocks`, which become resident and no longer count as shared.
+/// Opens the shared blocks among `blocks`. These blocks become resident, and no longer count as
+/// shared.
 pub(crate) fn unshare(pager: &Pager, blocks: Range<usize>) {
     let takes = |_, _| true;
     for_owned(pager, blocks, State::Shared, takes, |mut run| {
@@ -142,8 +143,8 @@ fn tables_that_go(pager: &Pager, nth: usize) -> usize {
     own * page_size() * pager.backend.places()
 }
 
-/// Returns the number of page tables that map pages of the chunk, and the number of those that map
-/// no other pages.
+/// Returns the number of page tables that map pages of the chunk, and the number of page tables
+/// that map only pages of the chunk.
 fn tables_of(pager: &Pager, nth: usize) -> (usize, usize) {
     let (bytes, reach) = (bytes_of(pager, nth), table_reach());
     let start = pager.memory.address_of(&bytes);
@@ -153,8 +154,8 @@ fn tables_of(pager: &Pager, nth: usize) -> (usize, usize) {
 }
 
 /// Returns the size in bytes of the memory that is allocated for blocks' words when a chunk is
-/// first touched. If a page of words belongs to several chunks, the page counts for the chunk that
-/// is opened first.
+/// first touched. If a page of words belongs to several chunks, the page is charged to the chunk
+/// that is opened first.
 fn words_to_open(pager: &Pager, nth: usize) -> usize {
     let bytes = pager.mappings.chunk_bytes / pager.sizes.block * size_of::<BlockWord>();
     let alike = page_size() / bytes.min(page_size());
@@ -166,8 +167,8 @@ fn words_to_open(pager: &Pager, nth: usize) -> usize {
 }
 
 /// Closes each chunk that contains some of `blocks`, if all of the chunk's blocks are absent. The
-/// clock skips closed chunks, and a closed chunk possibly needs no page tables. The caller holds
-/// the eviction lock.
+/// clock skips closed chunks, and the kernel possibly frees their page tables. The caller holds the
+/// eviction lock.
 pub(crate) fn close_chunks(pager: &Pager, blocks: Range<usize>) {
     let chunks = chunk_of(pager, blocks.start)..chunk_of(pager, blocks.end - 1) + 1;
     for nth in chunks {
@@ -221,7 +222,8 @@ pub(crate) fn check(pager: &Pager) {
     }
 }
 
-/// Sets the state of all chunks to `Open`, and counts their tables.
+/// Sets the state of all chunks to `Open`, and adds the size of their page tables and words to the
+/// held memory.
 pub(crate) fn open_all(pager: &Pager) {
     for (nth, word) in pager.chunks.iter().enumerate() {
         let seen = word.load();

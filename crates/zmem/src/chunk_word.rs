@@ -30,7 +30,7 @@ pub(crate) enum Chunk {
     Kept,
     /// The chunk was closed again, and its page tables were freed.
     Freed,
-    /// Each block of the chunk has its own mark or is present.
+    /// Each absent block of the chunk has its own mark.
     Open,
     /// All blocks of the chunk are free, whatever their words contain. Only chunks of an arena can
     /// be vacant.

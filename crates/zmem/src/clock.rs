@@ -57,7 +57,7 @@ impl Clock {
         self.queue.pop_front().map(|window| window as usize)
     }
 
-    /// Returns a clock window, which still has blocks in probation, to the front of the queue.
+    /// Puts a clock window that still has blocks in probation back at the front of the queue.
     pub(crate) fn push_back(&mut self, window: usize) {
         self.queue.push_front(window as u32);
     }

@@ -60,7 +60,7 @@ fn make_copies(pager: &Pager) -> Option<Copies> {
     if may_wait { Copies::new(1 << count.ilog2(), pager.sizes.block) } else { None }
 }
 
-/// Returns the number of blocks that can be queued, but at most `most`. Returns 0 if there is no
+/// Returns the number of blocks that can be queued, up to `most`. Returns 0 if there is no
 /// compressor thread, or if most blocks do not compress. The caller holds the eviction lock.
 pub(crate) fn waiting_room(pager: &Pager, most: usize) -> usize {
     match copies(pager) {
@@ -76,8 +76,8 @@ fn has_thread(pager: &Pager) -> bool {
     let CompressorThread { state, passed, is_over, .. } = &pager.compressor;
     match state.load(SeqCst) {
         RUNS => true,
-        // A child of `vfork`, which shares this memory, starts no thread. An `execve` of the child
-        // would end the thread, and the thread's locks would stay locked.
+        // A child of `vfork`, which shares this memory, starts no thread. If the child called
+        // `execve`, the new thread would end, and locks that it holds would stay locked.
         NONE if !shares_memory() => {
             let seen = passed.load(SeqCst);
             passed.store(seen.saturating_sub(1), SeqCst);
@@ -96,7 +96,7 @@ fn start(pager: &Pager) -> bool {
         let run = move || own.upgrade().iter().for_each(|pager| run(pager));
         system.start(Box::new(|| run_counted("the thread that stores", run)))
     };
-    // The new thread inherits the blocked signals.
+    // The new thread inherits a mask that blocks all signals.
     let is_started = signals::without_signals(|| pager.starter.get().is_some_and(start));
     let state = &pager.compressor.state;
     if !is_started {
@@ -181,7 +181,7 @@ pub(crate) fn take_back(pager: &Pager, block: usize) -> bool {
     true
 }
 
-/// Fills a block from its copy, and counts the block as resident. Returns the owned block.
+/// Fills a block from the queue's copy, and counts the block as resident. Returns the owned block.
 fn put_back<'p>(pager: &'p Pager, taken: &Taken<'_>, data: &[u8]) -> OwnedRun<'p> {
     let mut own = own_queued(pager, taken.block);
     own.count(true);
@@ -192,8 +192,8 @@ fn put_back<'p>(pager: &'p Pager, taken: &Taken<'_>, data: &[u8]) -> OwnedRun<'p
     own
 }
 
-/// Publishes a block that `put_back` returned as resident. If the device holds data of the block,
-/// these data become a copy.
+/// Publishes the state `Resident` of a block that `put_back` has filled. Data of the block on the
+/// device become a copy (zm-S5).
 fn publish_put_back(pager: &Pager, own: OwnedRun<'_>, heat: u32, is_stored: bool) {
     let has_copy = |word: WordValue| word.has_copy() || is_stored;
     if own.blocks().any(|block| has_copy(pager.words[block].load())) {
@@ -202,8 +202,8 @@ fn publish_put_back(pager: &Pager, own: OwnedRun<'_>, heat: u32, is_stored: bool
     own.publish(State::Resident, |_, word| word.with_heat(heat).with_copy(has_copy(word)));
 }
 
-/// Waits while another thread owns a block. If the block is queued, takes the block out of the
-/// queue and makes it resident.
+/// If a block is queued, takes the block out of the queue and makes it resident. Otherwise waits
+/// while another thread owns the block. The wait possibly ends early.
 pub(crate) fn wait_for_block(pager: &Pager, block: usize, seen: WordValue) {
     let word = &pager.words[block];
     if take_back(pager, block) {

@@ -25,7 +25,8 @@ pub(crate) struct HandlerContexts {
     pub(crate) count: usize,
     /// A bit for each context, which is set while the context is free.
     free: AtomicU32,
-    /// The number of contexts that calls from outside of handlers can still take, and `AWAITED`.
+    /// The number of contexts that calls from outside of handlers can still take, and the bit
+    /// `AWAITED`.
     calls: AtomicU32,
 }
 
@@ -82,7 +83,8 @@ impl HandlerContexts {
                 return HandlerContext { contexts: self, nth, purpose };
             }
             patience.spend();
-            // In a copy of the process, missing threads possibly hold all contexts (zm-F3).
+            // In a copy of the process, threads that the copy lacks possibly hold all contexts
+            // (zm-F3).
             if GATE.is_torn() && GATE.is_alone_inside() {
                 self.free.store(u32::MAX >> (CONTEXTS_MAX - self.count), Ordering::Relaxed);
             }
@@ -90,8 +92,8 @@ impl HandlerContexts {
         }
     }
 
-    /// Tries to count one more context that a call holds. Fails while calls hold half of the
-    /// contexts. After a failure, the next call that ends wakes the threads that wait.
+    /// Tries to reserve one more context for a call. Fails while calls hold half of the contexts.
+    /// After a failure, the next call that ends wakes the threads that wait.
     fn try_begin_call(&self) -> bool {
         let begin = |left: u32| match left {
             0 => Some(AWAITED),
@@ -135,8 +137,8 @@ impl HandlerContext<'_> {
         let top = self.top();
         let mut call = || work(self.buffer());
         extern "C" fn run<F: FnMut()>(call: *mut F) {
-            // SAFETY: `with_stack` passes a pointer to its closure, and waits until this function
-            // returns.
+            // SAFETY: `call` points to a closure of `with_stack`, which lives until this function
+            // has returned.
             unsafe { (*call)() }
         }
         fn address_of<F: FnMut()>(_: &F) -> usize {

@@ -53,7 +53,7 @@ impl StoredMost {
 }
 
 impl Counters {
-    /// In a child, zeroes the counters that statistics contain.
+    /// Zeroes all counters except `distances`, in a child of fork.
     pub(crate) fn begin_child(&self) {
         let Counters { first_touches, kept, filled, ahead, in_place, refaults, waits, .. } = self;
         let Counters {
@@ -66,7 +66,8 @@ impl Counters {
     }
 }
 
-/// Raises a maximum to `value`. Usually `value` is not larger, and the cache line is only read.
+/// Raises a maximum to `value`. Usually `value` is not larger than the maximum, so the cache line
+/// is only read.
 pub(crate) fn raise(most: &AtomicU64, value: u64) {
     if value > most.load(Relaxed) {
         most.fetch_max(value, Relaxed);
@@ -100,12 +101,12 @@ impl Peak {
 /// The values of counters at the start of a period of `WATCHED_TIME`. Suppose that `n` other blocks
 /// are evicted between a block's eviction and its fill. The block would have stayed resident under
 /// a limit that is larger by `n` blocks. `n` is measured in rounds of the clock, so the result is
-/// exact to a round.
+/// accurate to one round.
 ///
 /// ```text
 ///   a window: | evicted, rounds, time in faults, distances of the filled blocks |
-///   lacks     = blocks evicted in a round * the rounds of nine refaults in ten, uncompressed
-///               less compressed
+///   lacks     = blocks evicted per round * rounds that nine in ten refaults do not exceed,
+///               minus the compressed size of these blocks
 /// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Window {
@@ -115,7 +116,7 @@ pub(crate) struct Window {
     pub(crate) evicted: u64,
     pub(crate) round: u32,
     pub(crate) distances: [u64; DISTANCES],
-    /// The number of consecutive slow time windows directly before this one.
+    /// The number of consecutive slow time windows (`SLOW_SHARE`) directly before this one.
     pub(crate) slow: u32,
 }
 
@@ -140,7 +141,7 @@ impl Window {
 
     /// Ends this time window, and begins the time window `next`. A block has `size` bytes. After
     /// `SLOW_WINDOWS` consecutive slow time windows, returns the number of bytes by which the limit
-    /// is too small; before, returns `None`.
+    /// is too small. Otherwise returns `None`.
     pub(crate) fn end(&mut self, next: Window, size: usize) -> Option<u64> {
         let took = next.began.saturating_sub(self.began);
         let in_faults = next.in_faults.saturating_sub(self.in_faults);
@@ -160,8 +161,8 @@ impl Window {
 #[derive(Debug)]
 pub(crate) struct Times([AtomicU64; BUCKETS + 1]);
 
-/// Returns the time of a monotonic clock in milliseconds, exact to a tick of the kernel. The clock
-/// does not read the time stamp counter.
+/// Returns the time of a monotonic clock in milliseconds, with the resolution of the kernel's timer
+/// tick. The clock does not read the time stamp counter.
 pub fn milliseconds() -> u64 {
     let now = clock_gettime(ClockId::MonotonicCoarse);
     now.tv_sec as u64 * 1000 + now.tv_nsec as u64 / 1_000_000

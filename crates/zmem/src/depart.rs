@@ -14,7 +14,7 @@ use std::cell::Cell;
 use std::ops::Range;
 
 /// Evicts a run of blocks in the state `Evicting`. The first blocks are queued for the compressor
-/// thread while the queue has space. This thread stores the other blocks. Returns the number of
+/// thread until the queue is full. This thread stores the other blocks. Returns the number of
 /// evicted blocks.
 pub(crate) fn evict_run(pager: &Pager, run: Range<usize>, buf: &mut [u8]) -> usize {
     let (start, middle) =
@@ -49,7 +49,8 @@ fn evict_part(
     };
     let is_kept = |block: usize| outcome[block - run.start] == Fate::Kept;
     // For blocks that stay resident, data on the device are freed before this thread owns the
-    // blocks. Freeing can allocate and take long, and other threads wait for owned blocks (zm-S4).
+    // blocks. Freeing possibly allocates memory and takes long, and other threads would wait for
+    // owned blocks (zm-S4).
     let undone = Cell::new(0u64);
     for_runs(run.clone(), usize::MAX, is_kept, |part| {
         if !stored::discard(pager, part.clone()) {
@@ -102,8 +103,8 @@ fn copy(pager: &Pager, run: Range<usize>, data: &mut [u8]) -> (Data, bool) {
 }
 
 /// Makes `Evicting` blocks readable to all threads, and then copies the blocks. Used if the kernel
-/// refuses to read protected memory. For a block that was accessed before, `data` holds zeros.
-/// Returns whether all other blocks became readable.
+/// refuses to read protected memory. For a block that another thread has accessed, `data` holds
+/// zeros. Returns whether all other blocks became readable.
 fn show_and_read(pager: &Pager, run: Range<usize>, data: &mut [u8]) -> bool {
     data.fill(0);
     let mut are_shown = true;
@@ -148,8 +149,8 @@ pub(crate) fn publish_gone(
     count(&pager.counters.evicted, blocks.len() - waiting);
 }
 
-/// Makes blocks resident again whose pages the kernel refused to drop, because the program has
-/// locked the blocks. `data` are the blocks' contents.
+/// Makes blocks resident again after the kernel refused to drop their pages, because the program
+/// has locked the blocks. `data` are the blocks' contents.
 pub(crate) fn stay_stored(
     pager: &Pager,
     own: OwnedRun<'_>,

@@ -2,8 +2,9 @@
 //! keeps open.
 //!
 //! At any moment the program can close a descriptor of this crate, and open another file under the
-//! same number. To make this unlikely, descriptors have high numbers, because the kernel gives new
-//! files the lowest free number. Before each use, the file of the descriptor is identified.
+//! same number. To make this unlikely, this crate's descriptors have high numbers, because the
+//! kernel gives new files the lowest free number. Before each use, the file of the descriptor is
+//! identified.
 //!
 //! ```text
 //!   63 .. 32             31 .. 20       19 .. 0
@@ -26,7 +27,7 @@ use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 const NUMBER: u64 = (1 << 20) - 1;
-/// The lowest bit of the number of an opening, which distinguishes files that were opened one after
+/// The unit of the number of an opening. This number distinguishes files that were opened one after
 /// another under the same descriptor number.
 const OPENING: u64 = 1 << 20;
 
@@ -36,15 +37,15 @@ static OPENINGS: AtomicU64 = AtomicU64::new(0);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Descriptor(pub(crate) u64);
 
-/// Returns a hash of a file's device and inode, which distinguishes the file from others.
+/// Returns a hash of a file's device and inode, which distinguishes the file from other files.
 fn name(stat: &Stat) -> u32 {
     let both = stat.st_ino ^ stat.st_dev.rotate_left(32);
     (both.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32
 }
 
-/// An open file. Dropping this value closes the file by a direct system call. The C library's
-/// `close`, which [`OwnedFd`] calls, possibly cancels the thread, but a fault handler can't be
-/// unwound.
+/// An open file. Dropping this value closes the file by a direct system call. [`OwnedFd`] would
+/// call the C library's `close`, which is a cancellation point, and a fault handler must not be
+/// cancelled.
 #[derive(Debug)]
 pub struct File(ManuallyDrop<OwnedFd>);
 
@@ -122,10 +123,10 @@ impl Descriptor {
     }
 }
 
-/// A file in /proc that describes the process by which it was opened. So a child closes the
-/// inherited descriptor and opens the file again. The child does this at once, because the kernel
-/// can refuse a later attempt. The word of the descriptor is in the page that the kernel wipes in
-/// each copy of the process.
+/// A file in /proc that describes the process that opened the file. So a child closes the inherited
+/// descriptor and opens the file again. The child does this at once, because the kernel can refuse
+/// a later attempt. The word of the descriptor is in the page that the kernel wipes in each copy of
+/// the process.
 #[derive(Debug)]
 pub(crate) struct KeptFile {
     nth: usize,
@@ -144,7 +145,7 @@ pub(crate) static MEMORY_USED: KeptFile =
     KeptFile { nth: 2, path: c"/proc/self/statm", flags: OFlags::RDONLY };
 static KEPT: [&KeptFile; FILES] = [&MEMORY, &TASKS, &MEMORY_USED];
 
-/// For each file, the last kept descriptor. A child inherits these descriptors.
+/// The last kept descriptor of each file. A child inherits these descriptors.
 static LEFT: [AtomicU64; FILES] = [const { AtomicU64::new(NONE) }; FILES];
 const NONE: u64 = Descriptor::NONE.0;
 
@@ -207,7 +208,7 @@ impl KeptFile {
         Ok(Descriptor::raised(stat(self.path), file))
     }
 
-    /// Keeps the descriptor `opened` in place of `seen`. Returns `None` if the program has closed
+    /// Replaces the kept descriptor `seen` by `opened`. Returns `None` if the program has closed
     /// `opened`. Otherwise returns the descriptor to use, and whether the caller must close it
     /// after use.
     fn keep(&self, seen: Descriptor, opened: Descriptor) -> Option<(Descriptor, bool)> {
@@ -225,8 +226,8 @@ impl KeptFile {
             opened.close();
             return Some((now, false));
         }
-        // If several threads keep descriptors, the loop ends when `left` holds the descriptor that
-        // is now kept.
+        // Several threads possibly replace the descriptor at the same time. The loop ends when
+        // `left` holds the descriptor that is now kept.
         let left = &LEFT[self.nth];
         loop {
             let now = self.word().load(SeqCst);

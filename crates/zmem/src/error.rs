@@ -158,7 +158,7 @@ fn reason(errno: i32) -> std::io::Error {
     std::io::Error::from_raw_os_error(errno)
 }
 
-/// Returns the error of this thread's last call of the C library.
+/// Returns the error of this thread's last failed call of the C library.
 pub(crate) fn last_error() -> Errno {
     let errno = std::io::Error::last_os_error().raw_os_error();
     errno.map_or(Errno::IO, Errno::from_raw_os_error)

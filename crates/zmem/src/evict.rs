@@ -138,7 +138,7 @@ fn step(pager: &Pager, clock: &mut Clock, idle: usize) -> Step {
     step
 }
 
-/// Evicts all blocks of a range that are not pinned, hot blocks too.
+/// Evicts all blocks of a range that are not pinned, including hot blocks.
 pub(crate) fn evict_range(pager: &Pager, blocks: Range<usize>, buf: &mut [u8]) {
     let _lock = pager.eviction_lock.lock();
     if evictable::keeps_all(&pager.limit) {
@@ -152,8 +152,8 @@ pub(crate) fn evict_range(pager: &Pager, blocks: Range<usize>, buf: &mut [u8]) {
     pager.weigh();
 }
 
-/// Puts each resident block for which `takes` returns true in probation. Returns the number of
-/// these blocks.
+/// Puts in probation each resident block for which `takes` returns true. Returns the number of
+/// blocks that were put in probation.
 fn mark(pager: &Pager, blocks: Range<usize>, takes: impl Fn(usize, WordValue) -> bool) -> usize {
     let mut marked = 0;
     let to = State::Probation;
@@ -181,8 +181,8 @@ fn may_be_marked(pager: &Pager, block: usize, seen: WordValue, spares: Spares) -
     true
 }
 
-/// Evicts blocks in probation among `blocks`, at most `most`. Returns the number of evicted blocks,
-/// and whether none of `blocks` is still in probation.
+/// Evicts at most `most` of the blocks in probation among `blocks`. Returns the number of evicted
+/// blocks, and whether none of `blocks` is still in probation.
 fn evict_marked(pager: &Pager, blocks: Range<usize>, most: usize, buf: &mut [u8]) -> (usize, bool) {
     let (left, is_done) = (Cell::new(most), Cell::new(true));
     let begins = |block: usize| {

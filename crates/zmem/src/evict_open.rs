@@ -25,8 +25,8 @@ use std::ops::Range;
 struct Going<'p> {
     pager: &'p Pager,
     first: usize,
-    /// A bit for each taken block, numbered from the block `first`. `data` holds the contents of
-    /// the taken blocks in this order.
+    /// Bit n is set if block `first + n` was taken. `data` holds the contents of the taken blocks
+    /// in the order of their numbers.
     taken: u64,
     /// The taken blocks that are not published yet.
     owned: OwnedSet<'p>,
@@ -34,8 +34,8 @@ struct Going<'p> {
     data: &'p mut [u8],
 }
 
-/// Evicts blocks of a clock window for which `may_go` returns true, at most `most`. Returns the
-/// number of evicted blocks.
+/// Evicts at most `most` blocks of a clock window, and only blocks for which `may_go` returns true.
+/// Returns the number of evicted blocks.
 pub(crate) fn evict_open(
     pager: &Pager,
     window: usize,
@@ -86,9 +86,9 @@ impl<'p> Going<'p> {
         self.pager.bytes_of(at..at + run.len())
     }
 
-    /// Copies a run of taken blocks to `data`. The first `room` blocks will be queued, or are
-    /// zeros. The other blocks are stored now. Returns the number of blocks that are not stored
-    /// now.
+    /// Copies a run of taken blocks to `data`. The first `room` blocks will be queued, unless they
+    /// contain only zeros. The other blocks are stored now. Returns the number of blocks that are
+    /// not stored now.
     fn copy_and_store(&mut self, own: OwnedRun<'p>, stopped: &WorldStopped, room: usize) -> usize {
         let (pager, run) = (self.pager, own.blocks());
         let place = self.place(&run);
@@ -108,7 +108,7 @@ impl<'p> Going<'p> {
         middle - run.start
     }
 
-    /// Marks the blocks that were not kept, and drops their pages.
+    /// Marks the taken blocks whose fate is not `Kept`, and drops their pages.
     fn drop_spans(&mut self, blocks: Range<usize>) {
         let pager = self.pager;
         let mut next = blocks.start;
@@ -130,7 +130,7 @@ impl<'p> Going<'p> {
                     depart::stay_stored(pager, own, data, |block| self.fate(block));
                 }
             }
-            // The block `end` ended the span, so the next span begins behind this block.
+            // The block `end` ended the span, so the next span begins after this block.
             next = end + 1;
         }
     }

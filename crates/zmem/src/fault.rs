@@ -1,4 +1,4 @@
-//! Fills blocks, after a thread's fault or for a call.
+//! Fills blocks for a faulting thread or for a call.
 
 use crate::chunk_word::Chunk;
 use crate::counters::count;
@@ -127,7 +127,7 @@ pub(crate) fn bring(pager: &Pager, block: usize, wanted: Wanted, buf: &mut [u8])
 fn own(pager: &Pager, block: usize, seen: WordValue, wanted: Wanted) -> Option<OwnedRun<'_>> {
     chunk::open(pager, block, |seen| seen != Chunk::Vacant);
     let mut own = own_block(pager, block, seen)?;
-    // All blocks of the chunk were absent, so another thread may have closed the chunk again.
+    // Another thread may have closed the chunk again, because all of its blocks were absent.
     if !chunk::is_open_around(pager, block) {
         own.release();
         return None;
@@ -140,8 +140,8 @@ fn own(pager: &Pager, block: usize, seen: WordValue, wanted: Wanted) -> Option<O
     Some(own)
 }
 
-/// Counts blocks as resident and then owns them, as `own` does. Because the blocks are counted
-/// first, simultaneous faults do not exceed the limit together.
+/// Counts blocks as resident and then takes ownership of them, as `own` does. Because the blocks
+/// are counted first, simultaneous faults do not exceed the limit together.
 fn own_counted(
     pager: &Pager,
     block: usize,

@@ -1,18 +1,18 @@
 //! Forks of a process that has regions. A child does not inherit the marks of a userfaultfd. So all
 //! blocks of a region with a userfaultfd are filled before the fork, if the child will have a copy
-//! of the region. In a child, the state of each region is adapted. All functions run while the gate
-//! is closed, so no other thread changes a block.
+//! of the region. In a child, the state of each region is adapted to the child. All functions run
+//! while the gate is closed, so no other thread changes a block.
 //!
 //! Resident blocks are closed at a fork if separate copies in parent and child would use too much
-//! memory. Parent and child then share the blocks' pages. A shared page counts once until the
-//! parent or the child accesses the page's block (zm-L16).
+//! memory. Parent and child then share the blocks' pages. A shared page counts once towards the
+//! limit until the parent or the child accesses the page's block (zm-L16).
 //!
 //! ```text
 //!   fork:    Resident -> closed -> Shared, in the parent and so in the child
 //!   touch:   room is made -> its group is opened -> Resident
 //!
 //!   mappings:  | Shared    | touched | Shared | touched | Shared  |      as many groups as
-//!              '---------- groups of the same size -------------'        may be mappings
+//!              '---------- groups of the same size -------------'        mappings allow
 //! ```
 
 use crate::backend::ForkResult;
@@ -31,10 +31,10 @@ use page::fork::{AtFork, Turn};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed, Ordering::SeqCst};
 
-/// Registers the functions that each fork calls. The functions must be registered before the first
-/// device is created, because a fork must close the gate before it takes the locks of devices. A
-/// fork takes all other locks before it closes the gate, because a thread that holds one of these
-/// locks possibly accesses a region.
+/// Registers the functions that each fork calls. The functions must be registered before the device
+/// of the first region is created, because a fork must close the gate before it takes the locks of
+/// regions' devices. A fork takes the locks of all other devices and pools before it closes the
+/// gate, because a thread that holds such a lock possibly accesses a region.
 pub(crate) fn register() {
     static IS_REGISTERED: AtomicBool = AtomicBool::new(false);
     process::begin(put_right);
@@ -125,7 +125,7 @@ fn bring_all_back(pager: &Pager) {
     let _as_it_was = pager.limit.set(limit);
 }
 
-/// Makes all blocks resident for good, in a child that does not manage the region.
+/// Makes all blocks permanently resident, in a child that does not manage the region.
 fn keep_all(pager: &Pager) {
     let untouched = |block: &usize| pager.words[*block].load().state() == State::Untouched;
     pager.limit.add((0..pager.blocks()).filter(untouched).count());
@@ -165,8 +165,8 @@ fn groups_max(pager: &Pager) -> usize {
 }
 
 /// Computes and stores the number of blocks in a group. An access opens one group. If every second
-/// group is accessed, each group is a separate mapping, so `groups_max` bounds the number of
-/// groups.
+/// group is accessed, each group is a separate mapping. So the number of groups is at most
+/// `groups_max`.
 fn set_group(pager: &Pager) -> usize {
     let least = (SHARED_BYTES / pager.sizes.block).max(1);
     let most = pager.mappings.chunk_bytes / pager.sizes.block;

@@ -1,6 +1,6 @@
 //! The gate. A thread is inside the gate while it changes states of blocks or holds a lock of this
-//! crate. To close the gate, a forking thread waits until no thread is inside. Until the fork has
-//! ended, no thread can enter (zm-F1).
+//! crate. To close the gate, a forking thread waits until no thread is inside. From then on, no
+//! thread can enter until the fork has ended (zm-F1).
 //!
 //! A thread inside the gate has all signals blocked (zm-H2), so no handler on this thread enters
 //! the gate a second time.
@@ -118,7 +118,7 @@ impl Gate {
         self.is_torn.load(Acquire)
     }
 
-    /// Returns whether this thread is the only one inside.
+    /// Returns whether this thread is the only thread inside.
     pub(crate) fn is_alone_inside(&self) -> bool {
         self.word.load(Acquire) & !CLOSED == 1
     }

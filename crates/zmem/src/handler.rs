@@ -77,7 +77,8 @@ pub unsafe fn set_next_bus_handler(action: &libc::sigaction) -> libc::sigaction 
     next_handler::replace(libc::SIGBUS, *action)
 }
 
-/// The signal handler. `errno` is preserved, because the interrupted code may be about to read it.
+/// The signal handler. The handler preserves `errno`, because the interrupted code is possibly
+/// about to read it.
 extern "C" fn entry(signal: i32, info: *mut libc::siginfo_t, context: *mut c_void) {
     // SAFETY: the kernel passes pointers to values that belong to this thread until the handler
     // returns, and calls `entry` with all signals blocked, as `next_handler::call` requires.
@@ -98,9 +99,9 @@ fn keep_errno<T>(work: impl FnOnce() -> T) -> T {
     }
 }
 
-/// Handles a fault for a program that has its own handler of SIGSEGV, as a program with arenas has.
-/// If the fault is on absent memory of an arena, makes that memory resident. Returns whether the
-/// handler must return, so that the instruction is repeated.
+/// Handles a fault on behalf of a program's own handler of SIGSEGV, which a program with arenas
+/// needs. If the fault is on absent memory of an arena, makes that memory resident. Returns whether
+/// the handler must return, so that the instruction is repeated.
 ///
 /// # Safety
 /// The kernel has passed `info` and `context` to a handler of `signal` on this thread. During the
@@ -127,7 +128,7 @@ enum Stack {
 /// Handles a fault if its address is in a region. Returns whether the faulting instruction must be
 /// repeated.
 fn answer(signal: i32, info: &libc::siginfo_t, context: &libc::ucontext_t, stack: Stack) -> bool {
-    // The signal was sent by a process, or reports damaged memory.
+    // A process has sent this signal, or the signal reports damaged memory.
     if info.si_code <= 0 || (signal == libc::SIGBUS && info.si_code != libc::BUS_ADRERR) {
         return false;
     }
@@ -144,7 +145,7 @@ fn answer(signal: i32, info: &libc::siginfo_t, context: &libc::ucontext_t, stack
         let mut context = pager.contexts.take(Purpose::Fault);
         let mut fault =
             |buf: &mut [u8]| verdict = fault::handle(pager, address, Toucher::This, buf);
-        // The context is released inside the gate, because a fork after the gate and before the
+        // The context is released inside the gate, because a fork between leaving the gate and the
         // release would copy the context as taken.
         match stack {
             Stack::This => {
@@ -161,7 +162,7 @@ fn answer(signal: i32, info: &libc::siginfo_t, context: &libc::ucontext_t, stack
         Some(None) => return false,
         Some(Some(Verdict::Answered)) => return true,
         Some(Some(Verdict::Unchanged { closings, most })) => (closings, most),
-        // Possibly, a region that contained the address has ended after the access.
+        // A region that contained the address has possibly ended after the access.
         None => match registry::ENDED.load(SeqCst) {
             0 => return false,
             ended => (ended, UNMANAGED_FAULTS_MAX),

@@ -1,4 +1,4 @@
-//! zmem: memory that compresses itself.
+//! zmem: memory whose cold blocks are compressed, and filled again when they are accessed.
 //!
 //! ```text
 //!   Region -> Pager: words of blocks | chunks | limit | clock | contexts | backend | zram::Device

@@ -68,8 +68,8 @@ impl Limit {
         evictable::publish(self);
     }
 
-    /// Sets the bytes that the device of an empty region uses now (`device`), and with all its
-    /// streams (`device_least`). Checks that the limit is sufficient.
+    /// Sets the bytes that the device of an empty region uses now (`device`), and the bytes that it
+    /// uses with all its streams (`device_least`). Checks that the limit is sufficient.
     ///
     /// # Errors
     /// The errors of [`set`](Self::set).
@@ -129,7 +129,7 @@ impl Limit {
         (self.resident() * self.block) as u64
     }
 
-    /// Returns the held bytes except those of resident blocks.
+    /// Returns the held bytes without the bytes of resident blocks.
     fn beside_resident(&self) -> u64 {
         self.tables.load(Relaxed) + self.other.load(Relaxed)
     }
@@ -139,8 +139,8 @@ impl Limit {
     }
 
     /// Counts blocks that are about to become resident, and returns the number of counted blocks.
-    /// The number is `wanted`, or less (but at least one) if there is too little room. Each caller
-    /// sees the claims of concurrent callers.
+    /// The number is `wanted`, or smaller (but at least one) if there is too little room. Each
+    /// caller sees the claims of concurrent callers.
     pub(crate) fn claim(&self, wanted: usize) -> usize {
         let mut blocks = wanted;
         let claim = |seen| {
@@ -186,8 +186,9 @@ impl Limit {
         self.tables.fetch_sub(bytes as u64, Relaxed);
     }
 
-    /// Returns whether chunks should be closed because their tables use much memory. Closing a
-    /// chunk of 2 MiB takes about 20 us, and makes the next access to the chunk 20 us slower.
+    /// Returns whether chunks should be closed because their page tables and words use much memory.
+    /// Closing a chunk of 2 MiB takes about 20 us, and makes the next access to the chunk 20 us
+    /// slower.
     pub(crate) fn has_many_tables(&self) -> bool {
         self.get().is_none_or(|limit| self.tables.load(Relaxed) > limit / TABLES_SHARE)
     }
@@ -226,19 +227,19 @@ impl Limit {
         self.has_passed(0, 4)
     }
 
-    /// Records whether the last eviction could evict no block.
+    /// Records whether the last eviction was unsuccessful.
     pub(crate) fn set_no_progress(&self, has_no_progress: bool) {
         let resident = if has_no_progress { self.resident() } else { usize::MAX };
         self.no_progress.resident.store(resident, Relaxed);
     }
 
-    /// Returns whether the last eviction could evict no block, and few blocks have become resident
+    /// Returns whether the last eviction was unsuccessful, and few blocks have become resident
     /// since then.
     pub(crate) fn has_no_progress(&self) -> bool {
         self.no_progress.is_known_for(self.resident(), self.block)
     }
 
-    /// Returns whether an eviction has a chance of success: the last eviction evicted blocks, or
+    /// Returns whether an eviction has a chance of success: the last eviction was successful, or
     /// many blocks have become resident since then, or the pause has ended.
     pub(crate) fn may_try(&self) -> bool {
         !self.has_no_progress() || self.no_progress.left().is_zero()

@@ -1,5 +1,5 @@
-//! The number of mappings that a region is allowed to use (zm-M1), and probes, which find out which
-//! memory operations the kernel permits to this process.
+//! The number of mappings that a region is allowed to use (zm-M1), and probes that find out which
+//! memory operations the kernel permits.
 
 use crate::Error;
 use crate::descriptor::File;
@@ -76,9 +76,9 @@ impl Drop for Mappings {
 /// Checks that all of the memory is private, anonymous, readable and writable.
 ///
 /// # Errors
-/// [`Error::Memory`] with the first address of other memory.
+/// [`Error::Memory`] with the first address that belongs to other memory.
 pub(crate) fn check_plain(addresses: &Range<usize>) -> Result<(), Error> {
-    // Without this file the memory can't be checked, and is accepted.
+    // If this file can't be read, the memory is accepted without a check.
     let maps = std::fs::read_to_string("/proc/self/maps");
     maps.map_or(Ok(()), |maps| check_plain_of(&maps, addresses))
 }
@@ -158,7 +158,7 @@ pub(crate) fn writes_below_protection() -> Result<(), Errno> {
 
 /// Returns whether the kernel frees page tables of this memory together with their pages (Linux
 /// 6.14, on some architectures). The first call tests this on new memory, because the kernel does
-/// not report it. The first call possibly happens during a fault.
+/// not report this property. The first call possibly happens during a fault.
 pub(crate) fn frees_tables(memory: &Managed) -> bool {
     /// 1 if the kernel frees page tables, 0 if not, and negative before the test.
     static FREES: AtomicI32 = AtomicI32::new(-1);
@@ -190,8 +190,8 @@ fn try_to_free_tables() -> Option<bool> {
     Some(before.saturating_sub(taken()?) << 10 > TABLES * page / 2)
 }
 
-/// Opens and closes all blocks of a region. Open memory counts as data, so the kernel possibly
-/// refuses the call. Without this check, an access would fail later.
+/// Opens and closes all blocks of a region. The kernel counts open memory as data, and possibly
+/// refuses to open the region. Without this check, an access would fail later.
 pub(crate) fn may_be_data(memory: &Managed) -> Result<(), Errno> {
     let all = 0..memory.addresses().len();
     memory.open(all.clone())?;
@@ -203,7 +203,7 @@ pub(crate) fn may_be_data(memory: &Managed) -> Result<(), Errno> {
 pub(crate) fn first_that_stays(memory: &Managed) -> Option<usize> {
     let stays = |range: &Range<usize>| cool(memory, range.clone()).is_err();
     let (page, mut range) = (page::page_size(), 0..memory.bytes());
-    // Before Linux 5.4 there is no MADV_COLD, so such pages are not found.
+    // Linux before 5.4 does not support MADV_COLD, so such pages are not found.
     if !stays(&range) || page_of_own().is_ok_and(|probe| cool(&probe, 0..page).is_err()) {
         return None;
     }

@@ -2,8 +2,9 @@
 //!
 //! # Safety
 //! The program reads and writes [`Managed`] memory, while functions of this module change its
-//! protection and its pages. Only a block's owner calls these functions (zm-S1). The owner's calls
-//! are ordered so that any access to the block finds the block's data or faults (zm-S2).
+//! protection and its pages. Only the owner of a block calls these functions for the block (zm-S1).
+//! The owner's calls are ordered so that any access to the block finds the block's data or faults
+//! (zm-S2).
 #![allow(unsafe_code)]
 
 pub(crate) mod pages;
@@ -63,9 +64,9 @@ impl Managed {
         Ok(Managed::new(start, bytes, true))
     }
 
-    /// Maps readable and writable memory beside a region of `bytes` bytes, in which contents of
-    /// blocks are prepared or kept, at the blocks' offsets. Because of the alignment, each chunk
-    /// has page tables of its own.
+    /// Maps `bytes` bytes of readable and writable memory, the size of a region. Contents of the
+    /// region's blocks are prepared or kept there, at the blocks' offsets. Because of the
+    /// alignment, each chunk has page tables of its own.
     pub(crate) fn map_beside(bytes: usize) -> Result<Self, Errno> {
         let beside = Managed::map(bytes, table_reach())?;
         beside.open(0..bytes)?;
@@ -91,7 +92,7 @@ impl Managed {
         managed
     }
 
-    /// Adds `room` bytes of address space for all further windows together.
+    /// Adds `room` bytes of offsets, for all further windows and their gaps together.
     pub(crate) fn with_room(mut self, room: usize) -> Self {
         self.windows.bytes += room;
         self
@@ -170,7 +171,7 @@ impl Managed {
         Managed::map_at(self.addresses().start, self.addresses().len()).map(std::mem::forget)
     }
 
-    /// Replaces the mappings in a range of an arena by PROT_NONE memory.
+    /// Replaces all mappings in a range of an arena by PROT_NONE memory.
     pub(crate) fn map_anew(&self, range: Range<usize>) -> Result<(), Errno> {
         let (start, bytes) = self.place(&range);
         // SAFETY: the range is within this memory. The caller owns its blocks, and the program no
@@ -185,7 +186,8 @@ impl Managed {
     /// adds windows.
     ///
     /// # Errors
-    /// `Errno::NOSPC` if too little of this space is left.
+    /// `Errno::NOSPC` if too few offsets are left for the gap and the window, or the maximum number
+    /// of windows exists.
     ///
     /// # Safety
     /// The mappings in the range belong to the caller, and no code uses them.

@@ -15,7 +15,7 @@ use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering::AcqRel, Ordering::Acquire, Ordering::Release};
 
 static NEXT: [AtomicPtr<Action>; 2] = [const { AtomicPtr::new(null_mut()) }; 2];
-/// The next action after a handler with SA_RESETHAND was called.
+/// The action that becomes the next action when a handler with SA_RESETHAND is called.
 static DEFAULT: Action = default_action();
 
 /// The number of bytes below the stack pointer that a function is allowed to use (the red zone).

@@ -23,10 +23,11 @@ pub enum BackendKind {
     /// The backend that was fastest in measurements, among those that the system permits.
     #[default]
     Best,
-    /// Signals, which need no privilege. Marks are in page tables, if the kernel supports guards.
+    /// Signals, which need no privilege. Marks are guards in page tables, if the kernel supports
+    /// guards.
     Signal,
-    /// Signals, with a mapping for each run of marked blocks. Kernels before Linux 6.13 have no
-    /// other marks.
+    /// Signals, with a mapping for each run of marked blocks. Linux before 6.13 supports no other
+    /// marks.
     SignalMappings,
     /// Signals, with a mapping for each run of blocks. Blocks are filled by `mremap`, so the
     /// process need not open /proc/self/mem. Needs Linux 5.7.
@@ -91,16 +92,18 @@ pub struct Options {
     /// the region. Without a limit, blocks are evicted only on request.
     ///
     /// A region needs 4 bytes for each block that was ever touched, and 4 KiB of page tables for
-    /// each 2 MiB with a resident block. Unused page tables are freed since Linux 6.14 on x86_64.
-    /// On other systems, and in memory passed to `Region::manage`, page tables are not freed. All
-    /// tables count, so the region exceeds a limit that is lower than its tables. The limit should
-    /// allow for tables of 1/500 of the touched memory, and for the compressed data.
+    /// each 2 MiB with a resident block. On x86_64, unused page tables are freed if the kernel is
+    /// Linux 6.14 or later. On other systems, and in memory passed to `Region::manage`, page tables
+    /// are not freed. All tables count towards the limit, so the region exceeds a limit that is
+    /// smaller than its tables. The limit should allow for tables of 1/500 of the touched memory,
+    /// and for the compressed data.
     ///
-    /// Incompressible data, compressed data and locked ranges can't be evicted, and can exceed the
-    /// limit. A lowered limit or a dropped lock takes effect within about half a second. Data that
-    /// become compressible later are evicted after some seconds, or later if attempts take long.
+    /// Incompressible data, compressed data and locked ranges can't be evicted, so they can exceed
+    /// the limit. A lowered limit or a dropped lock takes effect within about half a second. Data
+    /// that become compressible later are evicted after some seconds, or later if attempts take
+    /// long.
     pub limit: Option<u64>,
-    /// The maximum number of bytes of the device's pages, at least the bytes that one block needs.
+    /// The maximum number of bytes of the device's pages. It must be large enough for one block.
     /// Blocks that the device refuses stay resident.
     pub store_limit: Option<u64>,
     /// The mechanism that handles accesses to absent blocks.
@@ -140,7 +143,7 @@ pub enum Advice {
 /// The sizes of blocks, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BlockSizes {
-    /// The size of a block of the region. A block has one state.
+    /// The size of a block of the region. Each such block has one state.
     pub(crate) block: usize,
     /// The size of a block of the device.
     pub(crate) device_block: usize,

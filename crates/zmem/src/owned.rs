@@ -60,8 +60,8 @@ impl<'p> OwnedRun<'p> {
         self.pager.bytes_of(self.blocks())
     }
 
-    /// Takes ownership of further blocks behind the run, up to but not including `end`, or the
-    /// first block that is not in the state `from`.
+    /// Takes ownership of further blocks after the run, up to but not including `end`, or the first
+    /// block that is not in the state `from`.
     pub(crate) fn grow_behind(&mut self, end: usize) {
         while self.blocks.end < end && self.take(self.blocks.end) {
             self.blocks.end += 1;

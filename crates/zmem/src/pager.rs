@@ -41,7 +41,7 @@ pub(crate) struct Pager {
     pub(crate) contexts: HandlerContexts,
     pub(crate) limit: Limit,
     pub(crate) probation: AtomicUsize,
-    /// The number of shared blocks that one fault opens.
+    /// The number of blocks in a group: one fault on a shared block opens the block's group.
     pub(crate) group: AtomicUsize,
     /// The eviction lock (zm-S5).
     pub(crate) eviction_lock: Mutex<Clock>,
@@ -54,8 +54,8 @@ pub(crate) struct Pager {
     pub(crate) packing: Mutex<Packing>,
     /// Whether no fault interrupts the process's allocator, as in an arena.
     pub(crate) is_heap_own: bool,
-    /// For each clock window, the number of times that blocks of the window were closed. Several
-    /// clock windows share a counter.
+    /// The number of times that blocks of a clock window were closed. Several clock windows share a
+    /// counter.
     closings: [AtomicU32; CLOSINGS],
     pub(crate) order: Order,
     pub(crate) recent: Recent,
@@ -66,8 +66,8 @@ pub(crate) struct Pager {
     pub(crate) mappings: Mappings,
 }
 
-/// The state of *packing*, which means to move objects of the device together. A thread locks this
-/// value while it packs.
+/// The state of *packing*: moving objects of the device together, so that pages become free. A
+/// thread locks this value while it packs.
 #[derive(Debug, Default)]
 pub(crate) struct Packing {
     /// The time at which the pause after packing ends.
@@ -152,8 +152,8 @@ impl Pager {
         blocks.start * self.sizes.block..blocks.end * self.sizes.block
     }
 
-    /// Returns the number of closings near a block, in all clock windows that share the block's
-    /// counter.
+    /// Returns the number of times that blocks were closed in the clock windows that share the
+    /// counter of `block`.
     pub(crate) fn closings(&self, block: usize) -> u32 {
         self.closings[block / CLOCK_WINDOW % CLOSINGS].load(SeqCst)
     }

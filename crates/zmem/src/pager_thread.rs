@@ -51,7 +51,7 @@ impl PagerThread {
         self.generation == generation()
     }
 
-    /// Waits until the thread has ended. The caller has requested the thread to end.
+    /// Waits until the thread has ended. The caller has asked the thread to end.
     pub(crate) fn join(self, pager: &Arc<Pager>) {
         if self.is_here() {
             let _panicked = self.thread.join();
@@ -94,7 +94,7 @@ impl FaultThreads {
         Ok(this)
     }
 
-    /// Requests the fault threads to end, and joins them.
+    /// Asks the fault threads to end, and joins them.
     pub(crate) fn stop(&mut self, pager: &Arc<Pager>) {
         if let Some(stop) = self.stop.take()
             && self.threads.first().is_some_and(PagerThread::is_here)

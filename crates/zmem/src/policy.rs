@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-/// The number of blocks of a clock window. An eviction handles one clock window at a time. A `u64`
-/// has a bit for each block of a clock window.
+/// The number of blocks of a clock window, so that a `u64` has a bit for each block. An eviction
+/// handles one clock window at a time.
 pub(crate) const CLOCK_WINDOW: usize = 64;
 
 /// The size of a batch: the most bytes that a fault fills, or an eviction evicts, at once. A larger
@@ -16,11 +16,11 @@ pub(crate) const fn batch(size: usize) -> usize {
 }
 
 /// The buffers of contexts use at most this share (1/32) of a limit. Contexts for two processors
-/// exist even if the limit is lower.
+/// exist even if this share is smaller.
 const CONTEXTS_SHARE: usize = 32;
 
 /// Returns the number of contexts: one for each processor, one for each of `threads` fault threads,
-/// and two more. A low limit reduces the number.
+/// and two more. A low limit reduces the number of contexts.
 pub(crate) fn contexts(processors: usize, threads: usize, limit: Option<u64>) -> usize {
     let of = |processors: usize| processors + 2 + threads.min(processors);
     let afforded =
@@ -33,7 +33,7 @@ pub(crate) fn contexts(processors: usize, threads: usize, limit: Option<u64>) ->
 pub(crate) const HEAT_KEPT_MAX: u32 = 3;
 
 /// A fault on blocks that are shared since a fork opens at least this number of bytes. This saves
-/// faults, although parent and child then possibly both count a page that only one of them uses.
+/// faults, although both parent and child are possibly charged for a page that only one uses.
 pub(crate) const SHARED_BYTES: usize = 32 << 10;
 
 /// At most this share (1/8) of the resident blocks are in probation.
@@ -41,7 +41,7 @@ pub(crate) const PROBATION_SHARE: usize = 8;
 
 // Faults and the blocks that they fill.
 
-/// The number of slots of `recent::Order`, the table of threads that wait for fault threads.
+/// The number of slots of `recent::Order`, the table of the last faults that fault threads handled.
 pub(crate) const FAULTING_THREADS: usize = 64;
 /// The maximum number of recent blocks, enough for an instruction that loads from many addresses (a
 /// gather).
@@ -64,10 +64,10 @@ pub(crate) const FAULT_THREADS_MAX: usize = 4;
 /// The size in bytes of a context's stack, enough for a fault in a build without optimisation.
 /// Untouched pages of the stack use no memory.
 pub(crate) const STACK_BYTES: usize = 256 << 10;
-/// A thread that waits for a context checks at this interval whether missing threads hold all
-/// contexts (zm-F3).
+/// A thread that waits for a context checks at this interval whether threads that this process
+/// lacks hold all contexts (zm-F3).
 pub(crate) const MISSING_CONTEXT_TICK: Duration = Duration::from_millis(100);
-/// The maximum number of contexts, because one atomic word of 64 bits has a bit for each context.
+/// The maximum number of contexts, because one atomic word of 32 bits has a bit for each context.
 pub(crate) const CONTEXTS_MAX: usize = 32;
 /// The minimum number of pages that one call populates. For fewer pages, the call saves no time.
 pub(crate) const POPULATED_MIN: usize = 4;
@@ -89,8 +89,8 @@ pub(crate) const OVER_LIMIT_GAIN_SHARE: u64 = 128;
 pub(crate) const PROGRESS_SHARE: usize = 4;
 /// The pause after packing lasts this multiple of the packing's duration.
 pub(crate) const PACK_PAUSE: u32 = 16;
-/// The maximum duration of a packing from which its pause is computed. A longer packing was
-/// probably interrupted, because the process was stopped.
+/// The pause is computed from at most this duration of a packing. A longer packing was probably
+/// interrupted, because the process was stopped.
 pub(crate) const PACK_TIME_MAX: Duration = Duration::from_millis(200);
 /// The pager thread packs the device if this frees 1/`FREEABLE_SHARE` of the device's pages.
 pub(crate) const FREEABLE_SHARE: u64 = 8;
@@ -115,9 +115,10 @@ pub(crate) const AGAIN_TIME: Duration = Duration::from_millis(10);
 /// An eviction ends after this number of consecutive clock windows whose blocks were refused
 /// (zm-L3).
 pub(crate) const REFUSED_WINDOWS_MAX: usize = 4;
-/// An eviction ends after this number of rounds that evicted nothing, enough to cool hot blocks.
+/// An eviction ends after this number of rounds that evicted nothing, in which hot blocks lose
+/// heat.
 pub(crate) const ROUNDS_MAX: usize = HEAT_KEPT_MAX as usize + 2;
-/// The number of counters of closings. Each counter counts for several clock windows.
+/// The number of counters of `Pager::closings`. Several clock windows share a counter.
 pub(crate) const CLOSINGS: usize = 64;
 
 // The compressor thread.
@@ -125,7 +126,7 @@ pub(crate) const CLOSINGS: usize = 64;
 /// The copies of queued blocks use at most this share (1/64) of a limit.
 pub(crate) const WAITING_SHARE: u64 = 64;
 /// An evicting thread waits at most this time until a compressor thread that it has started runs.
-/// Until then, the kernel counts the thread, but this crate does not.
+/// Until then, the kernel counts the new thread, but this crate does not (zm-A2).
 pub(crate) const START_TIME: Duration = Duration::from_micros(200);
 /// The number of starts that are skipped after the system refused to start a compressor thread.
 pub(crate) const REFUSED_STARTS: u32 = 1000;
@@ -134,35 +135,35 @@ pub(crate) const WEIGHED: usize = 16;
 /// A compressor thread without work ends after this time, because some programs count their
 /// threads.
 pub(crate) const IDLE_TIME: Duration = Duration::from_millis(50);
-/// A request that the compressor thread end is repeated at this interval.
+/// A thread that waits for the end of the compressor thread repeats its request at this interval.
 pub(crate) const END_TIME: Duration = Duration::from_millis(5);
-/// After the compressor thread was asked to end, this number of starts are skipped. Some programs
-/// that expect to have one thread count their threads, as Python does after a fork.
+/// After the compressor thread was asked to end, this number of starts are skipped. The reason is
+/// that some programs count their threads and expect one, as Python does after a fork.
 pub(crate) const STARTS_AT_REST: u32 = 64;
 
 // Limits.
 
 /// The length of a `counters::Window` in milliseconds.
 pub(crate) const WATCHED_TIME: u64 = 5000;
-/// After this number of consecutive slow time windows, the limit counts as too small.
+/// After this number of consecutive slow time windows, the limit is regarded as too small.
 pub(crate) const SLOW_WINDOWS: u32 = 2;
 /// A time window is slow if faults take more than 1/`SLOW_SHARE` of it.
 pub(crate) const SLOW_SHARE: u32 = 2;
 /// The share of fills that a sufficient limit would have prevented: nine in ten.
 pub(crate) const PREVENTED_SHARE: (u64, u64) = (9, 10);
-/// The number of bytes by which the device is allowed to grow before it is measured again: the maps
-/// of a segment, and the objects of a clock window.
+/// The number of bytes by which the device is allowed to grow before it is measured again. It grows
+/// by the maps of a new segment and the objects of a clock window.
 pub(crate) const GROWTH_BYTES: u64 = 256 << 10;
 /// The reserve is at least this share (1/64) of the limit.
 pub(crate) const RESERVE_SHARE: u64 = 64;
-/// Evictions close chunks if tables use more than this share (1/16) of the limit.
+/// Evictions close chunks if page tables and words use more than this share (1/16) of the limit.
 pub(crate) const TABLES_SHARE: u64 = 16;
 /// The reserve holds at most this number of bytes for simultaneous faults.
 pub(crate) const AT_ONCE_MAX: u64 = 1 << 20;
 /// The floor of a process is this share (1/64) of its limit.
 pub(crate) const FLOOR_SHARE: u64 = 64;
-/// If unevictable bytes exceed the limit, the floor grows by this multiple of the excess.
-/// Otherwise, a process would spend all of its time on compression.
+/// If unevictable bytes exceed the limit, the floor grows by this multiple of the excess. Without
+/// this growth, a process would spend all of its time on compression.
 pub(crate) const EXCESS_WEIGHT: u64 = 4;
 /// The floor of a process grows at most to this share (1/4) of the limit, divided by the number of
 /// large processes.
@@ -176,7 +177,7 @@ pub(crate) const PAUSE_MIN: Duration = Duration::from_millis(100);
 pub(crate) const PAUSE_MAX: Duration = Duration::from_millis(3200);
 /// The first pause is at least this multiple of the attempt's duration.
 pub(crate) const WEIGHT_MIN: u32 = 8;
-/// The longest pause is at least this multiple of the attempt's duration.
+/// The upper bound of a pause is at least this multiple of the attempt's duration.
 pub(crate) const WEIGHT_MAX: u32 = 128;
 /// The pause is doubled at most this number of times.
 pub(crate) const GROWTHS: u32 = 5;
@@ -186,15 +187,16 @@ pub(crate) const BRAKED: u32 = 2;
 /// If most blocks do not compress, a block that did not compress loses heat only in one of
 /// `SLOW_ROUNDS` rounds.
 pub(crate) const SLOW_ROUNDS: u32 = 8;
-/// If many blocks become resident during a pause, the next attempt is made at once. Many blocks are
-/// more than a batch, and more than this share (1/32) of the resident blocks.
+/// If many blocks become resident during a pause, the next attempt is made at once. After the first
+/// failure, many blocks are more than a batch. Each further failure doubles this number, up to this
+/// share (1/32) of the resident blocks.
 pub(crate) const NEW_SHARE: usize = 32;
 
 // Mappings, descriptors and other threads.
 
 /// The kernel's default maximum of mappings, used if the kernel's setting can't be read.
 pub(crate) const MAP_COUNT: usize = 65_530;
-/// The number of page tables that a probe frees. Other threads free fewer at the same time.
+/// The number of page tables that a probe frees. Other threads concurrently free fewer page tables.
 pub(crate) const TABLES: usize = 16;
 /// Errors report refused sizes of at least this number of bytes as too large.
 pub(crate) const MANY: usize = 1 << 40;
@@ -206,7 +208,8 @@ pub(crate) const CHUNK_BYTES: usize = 2 << 20;
 /// A region with fewer blocks can have a mapping for each block, under the kernel's default maximum
 /// of mappings.
 pub(crate) const FEW_BLOCKS: usize = 8192;
-/// The maximum number of blocks in probation. More would not improve the choice of blocks to evict.
+/// The maximum number of blocks in probation. More blocks would not improve the choice of blocks to
+/// evict.
 pub(crate) const PROBATION_MAX: usize = 4096;
 /// The minimum number of blocks in probation. With fewer blocks, probation would end at once.
 pub(crate) const PROBATION_MIN: usize = 64;
@@ -219,7 +222,7 @@ pub(crate) const OPENINGS_MAX: usize = 16;
 /// Descriptors of this crate have the last `LAST_NUMBERS` numbers below the process's limit, or
 /// below `NUMBERS_MAX` if this is lower.
 pub(crate) const LAST_NUMBERS: u64 = 32;
-/// The upper bound of descriptor numbers. Larger numbers need a larger table in the kernel.
+/// The upper bound of descriptor numbers. Larger numbers would need a larger table in the kernel.
 pub(crate) const NUMBERS_MAX: u64 = 1024;
 /// A request to a userfaultfd fails after this number of consecutive EAGAIN results.
 pub(crate) const TRIES_MAX: u32 = 10_000;
@@ -228,19 +231,20 @@ pub(crate) const TRIES_MAX: u32 = 10_000;
 /// holds this lock, if its handler interrupted the allocator. So after this time the thread at the
 /// gate enters.
 pub(crate) const FORK_TIME: Duration = Duration::from_millis(20);
-/// After a failed attempt to stop the world, a thread makes no attempt for this number of faults.
-/// An attempt takes a system call, or a wait for other threads.
+/// After a failed attempt to stop the world, this number of further attempts of the same thread
+/// make no system call and wait for no other thread.
 pub(crate) const ASKED_LATER: u32 = 16;
-/// Each further failed attempt doubles `ASKED_LATER` for its thread, up to this number.
+/// If threads are counted (`SAFEPOINT`), each further failure doubles the number `ASKED_LATER` for
+/// its thread, up to this number.
 pub(crate) const ASKED_LATER_MAX: u32 = 64;
-/// A thread that waits for a change of a safepoint's word loads the word this number of times, each
-/// taking some 25 ns. Then `Safepoint::leave` waits in the kernel, and `Safepoint::stop` fails.
-/// Other threads that fault often reach a safepoint at their next fault.
+/// A thread that waits for a change of a safepoint's word loads the word this number of times. Each
+/// load takes some 25 ns. Then `Safepoint::leave` waits in the kernel, and `Safepoint::stop` fails.
+/// During the loads, other threads that fault often reach a safepoint at their next fault.
 pub(crate) const LOOKS: u32 = if cfg!(loom) { 1 } else { 20_000 };
 
 /// A thread that waits for a block checks at this interval whether the block was queued.
 pub(crate) const HANDED_OVER: Duration = Duration::from_millis(1);
-/// In a copy of a process, the owner of a `Busy` block counts as missing after this number of
+/// In a copy of a process, the owner of a `Busy` block is regarded as missing after this number of
 /// checks, if no other thread is inside the gate.
 pub(crate) const MISSING_OWNER_LOOKS: u32 = 1000;
 

@@ -1,6 +1,6 @@
 //! Detects that this process is a copy of another process (zm-F4).
 //!
-//! In each copy of this memory, the kernel wipes one page to zeros. So a child detects that it is a
+//! The kernel zeroes (wipes) one page in each copy of this memory. So a child detects that it is a
 //! copy even if no fork handler was called. A child of `vfork` shares this memory and the page, so
 //! it is not a copy.
 //!
@@ -29,7 +29,7 @@ const NOTICING: u32 = 1;
 /// This process is the first process, or a repaired copy.
 const KNOWN: u32 = 2;
 
-/// The state that belongs to one process. In a copy of the process, this state is zeros.
+/// The state that belongs to one process. In a copy of the process, all of this state is zero.
 #[derive(Debug)]
 pub(crate) struct Own {
     state: AtomicU32,
@@ -37,8 +37,8 @@ pub(crate) struct Own {
     pub(crate) files: [AtomicU64; FILES],
 }
 
-/// The state if the kernel can't wipe a page (before Linux 4.14). The fork handler then resets the
-/// state.
+/// The state that is used if the kernel can't wipe a page (before Linux 4.14). The fork handler
+/// then resets the state.
 static UNWIPED: Own =
     Own { state: AtomicU32::new(KNOWN), files: [const { AtomicU64::new(0) }; FILES] };
 static OWN: AtomicPtr<Own> = AtomicPtr::new(null_mut());

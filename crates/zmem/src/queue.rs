@@ -97,8 +97,8 @@ impl Queue {
             }
             let slot = self.index(head);
             let taken = self.try_take(slot, |seen| seen & !(!0 << STATE_BITS) == FILLED);
-            // A slot whose block was taken back is skipped. `offer` fills a slot again only when
-            // the slot is empty and `head` has passed the slot.
+            // If `take_back` has taken the slot's block, the next slot is tried. `offer` fills a
+            // slot again only when the slot is empty and `head` has passed the slot.
             self.head.store(head.wrapping_add(1), Ordering::Release);
             if taken.is_some() {
                 return taken;

@@ -27,7 +27,8 @@ pub(crate) fn heat(pager: &Pager, blocks: Range<usize>, buf: &mut [u8]) {
     }
 }
 
-/// Makes blocks resident, and pins them until `unpin`. After an error, no block is pinned.
+/// Makes blocks resident, and pins them until `unpin`. If a block can't be pinned, unpins the
+/// blocks before it.
 pub(crate) fn pin(pager: &Pager, blocks: Range<usize>, buf: &mut [u8]) -> Result<(), Error> {
     for block in blocks.clone() {
         loop {

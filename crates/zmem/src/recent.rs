@@ -1,7 +1,7 @@
 //! The blocks that recent faults filled. From these blocks the pager recognizes threads that access
-//! blocks in ascending or descending order. A fault that evicts spares the blocks that were filled
-//! last, because one instruction can need several blocks. If each fault evicted another of these
-//! blocks, the instruction would fault forever.
+//! blocks in ascending or descending order. A faulting thread does not evict the blocks that were
+//! filled last, because one instruction can need several blocks. If each fault evicted another
+//! block that the instruction needs, the instruction would fault forever.
 
 use crate::policy::{FAULTING_THREADS, RECENT_BYTES, RECENT_MAX, RECENT_MIN};
 use std::cell::Cell;
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Spares {
     Nothing,
-    /// The blocks that were filled last, which a fault that evicts spares.
+    /// The blocks that were filled last. A faulting thread does not evict these blocks.
     Recent,
 }
 
@@ -47,13 +47,12 @@ const COUNT_BITS: u32 = 8;
 const BLOCK_BITS: u32 = 32;
 
 thread_local! {
-    /// The last fault of this thread: the name of the pager, the number of the block after the
-    /// filled blocks, and the number of filled blocks.
+    /// The last fault of this thread: the number of the pager (`Order::name`), the number of the
+    /// block after the filled blocks, and the number of filled blocks.
     static LAST: Cell<(usize, usize, usize)> = const { Cell::new((0, 0, 0)) };
 }
 
-/// A request for blocks that a fault should fill: the accessed block, and neighbours in the same
-/// state.
+/// The blocks that a fault should fill: the accessed block, and neighbours in the same state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Wanted {
     /// The maximum number of blocks, including the accessed block.
@@ -66,12 +65,12 @@ pub(crate) struct Wanted {
 pub(crate) enum Side {
     Behind,
     Before,
-    /// Neighbours behind the accessed block, and before it if too few neighbours are behind it.
+    /// Neighbours after the accessed block, and before it if there are too few after it.
     Both,
 }
 
 impl Wanted {
-    /// Returns a request for the accessed block and the neighbours behind it, `most` blocks in all.
+    /// Returns a request for the accessed block and the neighbours after it, `most` blocks in all.
     pub(crate) fn from_it_on(most: usize) -> Self {
         Wanted { most, side: Side::Behind }
     }
@@ -127,7 +126,7 @@ impl Order {
     }
 
     /// Returns a request for twice as many blocks as the thread's last fault filled, if `block` is
-    /// directly before or behind those blocks.
+    /// directly before or after those blocks.
     pub(crate) fn wanted(&self, toucher: Toucher, block: usize) -> Option<Wanted> {
         let (next, count) = self.last(toucher)?;
         let is_before = block + 1 + count == next;

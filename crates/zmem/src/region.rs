@@ -26,7 +26,7 @@ use std::sync::Arc;
 /// the process. So code that accesses a region must not block SIGSEGV by its mask or by `sa_mask`
 /// (for example by `sigfillset`). In a program that forks, a handler that can interrupt the
 /// allocator must access only [locked](Self::lock) ranges. Otherwise, the fork could wait for the
-/// allocator while the handler's fault waits for the fork. The pager overwrites protections.
+/// allocator while the handler's fault waits for the fork. The pager overrides `mprotect` calls.
 ///
 /// ```
 /// let options = zmem::Options { limit: Some(16 << 20), ..zmem::Options::default() };
@@ -50,7 +50,7 @@ impl Region {
     /// stack, a buffer and a stream for each processor, and two more of each.
     ///
     /// # Errors
-    /// The options contradict each other, or the system refuses memory.
+    /// Fails if the options contradict each other, or if the system refuses memory.
     pub fn new(bytes: usize, options: Options) -> Result<Self, Error> {
         let block = options.sizes()?.block;
         // A large region consists of whole chunks, because it can need larger blocks (zm-M2).
@@ -101,7 +101,7 @@ impl Region {
 
     fn of(memory: Managed, bytes: usize, options: &Options) -> Result<Self, Error> {
         let contents = if memory.is_ours { Contents::Untouched } else { Contents::InUse };
-        // `install` registers a fork handler, which must be registered before that of the device.
+        // `install` registers a fork handler, which must be registered before the device's handler.
         handler::install(libc::SIGSEGV);
         if !options.backend.is_signal() {
             handler::install(libc::SIGBUS);
@@ -163,7 +163,7 @@ impl Region {
     /// during the call.
     ///
     /// # Safety
-    /// Live references to bytes of the range permit the bytes to change, like `&AtomicU8`.
+    /// Live references to bytes of the range are of types that permit changes, such as `&AtomicU8`.
     ///
     /// # Errors
     /// The errors of [`dont_need`](Self::dont_need).
@@ -175,7 +175,7 @@ impl Region {
         let whole = first / size..last / size;
         range_calls::check_unpinned(&self.calls.pager, whole.clone())?;
         let zero = |part: Range<usize>| {
-            // SAFETY: `blocks` checked that `part` is in the region. The caller permits that it is
+            // SAFETY: `blocks` checked that `part` is in the region. The caller permits it to be
             // zeroed.
             unsafe { self.as_ptr().add(part.start).write_bytes(0, part.len()) }
         };

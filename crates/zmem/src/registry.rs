@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize};
 struct Place {
     /// The first address of the place's window, or 0 if the place is free.
     start: AtomicUsize,
-    /// The address after the place's window. The address is 0 if the place is free, being filled or
+    /// The address after the end of the place's window, or 0 if the place is free, being filled or
     /// being cleared.
     end: AtomicUsize,
     pager: AtomicPtr<Pager>,
@@ -37,9 +37,9 @@ static PLACES: [Place; REGIONS_MAX] = [const { Place::new() }; REGIONS_MAX];
 /// The number of places that were ever used. These are the first places of the table.
 static USED: AtomicUsize = AtomicUsize::new(0);
 
-/// The number of address windows that were removed. A fault outside of all windows possibly belongs
-/// to an access before a removal. The program possibly uses that memory again, so the instruction
-/// is repeated once.
+/// The number of address windows that were removed. A fault outside of all windows possibly results
+/// from an access before a removal. The memory possibly belongs to the program again, so the
+/// instruction is repeated once.
 pub(crate) static ENDED: AtomicU32 = AtomicU32::new(0);
 
 /// Locked while an address window is added. Threads lock this value only inside the gate, so a
@@ -176,8 +176,8 @@ pub(crate) fn with_pager<T>(address: usize, work: impl FnOnce(&Pager) -> T) -> O
 
 fn with_pager_of<T>(places: &[Place], address: usize, work: impl FnOnce(&Pager) -> T) -> Option<T> {
     let mut work = Some(work);
-    // A place that is being cleared or filled may seem to hold the address. So if the place's pager
-    // turns out not to hold the address, the search continues.
+    // A place that is being cleared or filled possibly seems to contain the address. If
+    // `Place::with_pager` then finds that the place does not contain it, the search continues.
     let mut held = places.iter().filter(|place| place.addresses().contains(&address));
     held.find_map(|place| place.with_pager(address, |pager| work.take().map(|work| work(pager))))?
 }

@@ -40,12 +40,12 @@ pub(crate) fn make_room(pager: &Pager, blocks: usize, buf: &mut [u8]) {
         return;
     }
     // The holder of the lock does not wait for threads that wait here (zm-S4). A copy of the
-    // process possibly lacks the thread that holds the lock, so there the lock is only tried.
+    // process possibly lacks the thread that holds the lock, so in a copy the lock is only tried.
     let waits = is_full && !GATE.is_torn();
     let clock =
         if waits { Some(pager.eviction_lock.lock()) } else { pager.eviction_lock.try_lock() };
     if let Some(mut clock) = clock.filter(|_| pager.limit.is_wanted(blocks)) {
-        // A child that is far above its limit evicts in larger steps.
+        // A process above its limit, for example a child after a fork, evicts in larger steps.
         let least = if pager.limit.is_passed() { pager.step_blocks() } else { pager.batch() };
         let wanted = least.min(blocks_above_floor(pager)).max(blocks);
         let goal = Goal::AtLeast(wanted);
@@ -57,10 +57,10 @@ pub(crate) fn make_room(pager: &Pager, blocks: usize, buf: &mut [u8]) {
     }
 }
 
-/// Calls `evict`, and records whether the eviction was successful: whether it evicted a share of
-/// the `wanted` blocks. Blocks that became resident again because they did not compress do not
-/// count. Without the record, each further fault or call would try to evict all of these blocks
-/// again.
+/// Calls `evict`, and records whether the eviction was successful: whether it evicted
+/// 1/`PROGRESS_SHARE` of the `wanted` blocks. Blocks that became resident again because they did
+/// not compress do not count as evicted. Without the record, each further fault or call would try
+/// to evict all of these blocks again.
 pub(crate) fn paced(pager: &Pager, wanted: usize, evict: impl FnOnce() -> usize) {
     let returned = || pager.compressor.returned.load(Relaxed);
     let dense = || pager.counters.incompressible.load(Relaxed);
@@ -81,8 +81,8 @@ pub(crate) fn blocks_above_floor(pager: &Pager) -> usize {
     above.max(pager.batch())
 }
 
-/// Frees copies, and measures the device again. An eviction does the same, but nothing is evicted
-/// if only the floor is resident.
+/// Frees copies, and measures the device again. An eviction would do the same, but no eviction
+/// occurs if only the floor is resident.
 fn regain_limit(pager: &Pager) {
     if let Some(_lock) = pager.eviction_lock.try_lock() {
         stored::drop_copies(pager);
@@ -96,16 +96,16 @@ fn regain_limit(pager: &Pager) {
 }
 
 /// Packs the device if room is tight and no other thread packs. The caller is inside the gate.
-/// Packing allocates, so a fault that has possibly interrupted the allocator does not call this
-/// function.
+/// Packing allocates memory, so a fault that has possibly interrupted the allocator does not call
+/// this function.
 fn pack_where_tight(pager: &Pager) {
     if let Some(mut packing) = pager.packing.try_lock() {
         pack_if_tight(pager, &mut packing);
     }
 }
 
-/// Packs the device if unevictable memory leaves little room below the limit. Then each further
-/// block that can stay resident is worth the time of packing.
+/// Packs the device if unevictable memory leaves little room below the limit. In this case, each
+/// further block that can stay resident is worth the time of packing.
 pub(crate) fn pack_if_tight(pager: &Pager, packing: &mut Packing) {
     let began = Instant::now();
     if packing.resumes.is_some_and(|from| began < from) || !evictable::is_tight(&pager.limit) {
@@ -118,9 +118,9 @@ pub(crate) fn pack_if_tight(pager: &Pager, packing: &mut Packing) {
     packing.resumes = Some(began + took * (PACK_PAUSE + 1));
 }
 
-/// Waits until the pager thread has made room or can't evict more blocks. The wait also ends if the
-/// pager thread completes no step for `ROOM_TIME`, or if a fork closes the gate. A fork that closes
-/// the gate stops the pager thread, and waits for this thread.
+/// Waits until the pager thread has made room or can't evict more blocks. The wait also ends after
+/// `ROOM_TIME_MAX`, if the pager thread completes no step for `ROOM_TIME`, or if a fork closes the
+/// gate. A fork that closes the gate stops the pager thread, and waits for this thread.
 fn wait_for_room(pager: &Pager, blocks: usize) {
     let began = Instant::now();
     let (mut last_step, mut steps) = (began, pager.waker.steps.load(Acquire));
@@ -151,8 +151,8 @@ fn pack(pager: &Pager, share: u64) -> bool {
     is_due && pager.device.shrink(STEP_BYTES.max((used / STEP_SHARE) as usize)) > 0
 }
 
-/// Packs a small device as a whole, because many of its pages are partly filled. The device is
-/// packed only if more bytes were stored since the last packing than the device uses.
+/// Packs a small device as a whole, because evictions leave many of its pages partly filled. The
+/// device is packed only if more bytes were stored since the last packing than the device uses.
 pub(crate) fn compact_whole(pager: &Pager) {
     pack_by(pager, Waits::ForOthers, |packing| {
         let used = pager.device.mm_stat().mem_used_total;
@@ -164,14 +164,14 @@ pub(crate) fn compact_whole(pager: &Pager) {
     });
 }
 
-/// What a thread that wants to pack does while another thread packs.
+/// The behavior of a thread that wants to pack the device while another thread packs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Waits {
     /// The thread waits, unless this process is a copy, which possibly lacks the other thread
     /// (zm-F3).
     ForOthers,
-    /// The thread does not pack. The pager thread does this, because faults possibly wait for the
-    /// pager thread.
+    /// The thread does not pack. The pager thread uses this value, because faults possibly wait for
+    /// the pager thread.
     Never,
 }
 

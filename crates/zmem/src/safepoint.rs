@@ -68,8 +68,8 @@ impl Safepoint {
         self.word.load(Relaxed) != 0
     }
 
-    /// Keeps all other threads at safepoints until [`resume`](Self::resume), if all of them are at
-    /// safepoints now. Returns false otherwise.
+    /// If all other threads are at safepoints, keeps them there until [`resume`](Self::resume), and
+    /// returns true. Otherwise returns false.
     pub(crate) fn try_stop(&self) -> bool {
         self.word.compare_exchange(1, STOPPED | 1, Acquire, Relaxed).is_ok()
     }

@@ -1,7 +1,7 @@
 //! Signal masks, actions and frames. This module also records whether a thread is handling a fault.
 //!
 //! # Safety
-//! Each structure of the C library begins as zeros, which are a valid value of its type. Then the
+//! Each structure of the C library begins as zeros, which are a valid value of its type. Then the C
 //! library fills the structure.
 #![allow(unsafe_code)]
 
@@ -31,7 +31,7 @@ impl SignalMask {
         unsafe { transmute::<[u64; COPIES], libc::sigset_t>([self.0; COPIES]) }
     }
 
-    /// Returns the mask of all signals of both masks.
+    /// Returns the union of both masks.
     pub(crate) fn with(self, other: SignalMask) -> Self {
         SignalMask(self.0 | other.0)
     }
@@ -53,7 +53,7 @@ pub(crate) fn set_mask(mask: SignalMask) -> SignalMask {
     before
 }
 
-/// The mask that this thread gets again when this value is dropped.
+/// The mask that is restored for this thread when this value is dropped.
 struct Restore(SignalMask);
 
 impl Drop for Restore {

@@ -38,21 +38,23 @@ pub(crate) enum State {
     Untouched,
     /// The block is readable and writable, with its data in memory.
     Resident,
-    /// Cold, with its data in memory. An access makes the block resident, or with some backends
-    /// only a write.
+    /// The block is cold, with its data in memory. An access (with some backends only a write)
+    /// makes the block resident.
     Probation,
-    /// In probation, and being stored on the device.
+    /// The block was in probation, and is being stored on the device.
     Evicting,
     /// The block has no page, and is stored on the device. An access faults.
     Evicted,
-    /// Owned by one thread, which changes the block.
+    /// One thread owns the block and changes it, or the block is queued (zm-Q1).
     Busy,
-    /// In an arena, and not used by the program. An access is the program's own fault.
+    /// The block is in an arena, and the program does not use it. An access is the program's own
+    /// fault.
     Free,
-    /// In an arena, and part of the program's own mapping. This crate does not access the block.
+    /// The block is in an arena, and part of the program's own mapping. This crate does not access
+    /// it.
     Plain,
-    /// Closed at a fork. Parent and child share the pages with the block's data (zm-L16). An access
-    /// makes the block resident.
+    /// The block was closed at a fork. Parent and child share the pages with the block's data
+    /// (zm-L16). An access makes the block resident.
     Shared,
 }
 
@@ -148,7 +150,7 @@ impl BlockWord {
         }
     }
 
-    /// Makes the block resident and pins it for good, in a child that still has one thread.
+    /// Makes the block resident and pins it permanently, in a child that still has one thread.
     #[cfg(not(loom))]
     pub(crate) fn keep(&self) {
         let kept = self.load().with_state(State::Resident);
@@ -170,7 +172,7 @@ impl BlockWord {
         self.step(seen, seen.with_state(State::Busy))
     }
 
-    /// Takes the step from `Probation` to `Evicting` if the word is still `seen`. An `Evicting`
+    /// Changes the state from `Probation` to `Evicting` if the word is still `seen`. An `Evicting`
     /// block has no owner.
     pub(crate) fn try_begin_evicting(&self, seen: WordValue) -> bool {
         debug_assert!(seen.state() == State::Probation);

@@ -5,8 +5,8 @@ use crate::limit::evictable;
 use crate::pager::Pager;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// The memory that a region holds, and counts of events. Counts and maxima begin when the region is
-/// created, or in a child at the fork.
+/// The memory that a region holds, and counts of events. Counts and maxima begin at the creation of
+/// the region, or in a child at the fork.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
@@ -123,7 +123,7 @@ pub(crate) fn stats(pager: &Pager) -> Stats {
 }
 
 /// Ends the current `Window`, and returns the number of bytes by which the limit is too small.
-/// Returns `None` if the time window has not ended, or the limit is not too small.
+/// Returns `None` if the time window has not ended yet, or the limit is large enough.
 pub(crate) fn lacks(pager: &Pager) -> Option<u64> {
     let (mut window, now) = (pager.watched.try_lock()?, milliseconds());
     if !window.is_over(now) {

@@ -95,8 +95,8 @@ pub(crate) fn store(pager: &Pager, run: Range<usize>, data: &[u8]) -> Outcome {
     outcome
 }
 
-/// Writes blocks to the device. Returns whether this saves memory. Counts blocks that the device
-/// refused or that did not compress.
+/// Writes blocks to the device. Returns whether the stored blocks use less memory. Counts blocks
+/// that the device refused or that did not compress.
 pub(crate) fn is_stored(pager: &Pager, blocks: Range<usize>, data: &[u8]) -> bool {
     let at = pager.bytes_of(blocks.clone()).start as u64;
     // A raw block saves no memory. So a block stays resident if more than half of its device blocks

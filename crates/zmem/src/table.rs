@@ -1,4 +1,4 @@
-//! Tables, each in its own mapping.
+//! Tables, each in a mapping of its own.
 //!
 //! # Safety
 //! Until a [`Table`] is dropped, only this table accesses its mapping.

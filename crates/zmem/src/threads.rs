@@ -1,4 +1,5 @@
-//! Determines whether a thread is alone, so that no other thread can access managed memory.
+//! Determines whether a thread is alone. While a thread is alone, no other thread can access
+//! managed memory.
 //!
 //! Threads of this crate never access managed memory. This module counts these threads, each from
 //! its first instructions until shortly before its end. The kernel counts each thread of the
@@ -6,8 +7,8 @@
 //! this module, no other thread of the program exists. Only the caller could create another thread,
 //! so the caller stays alone until it returns to the program's code.
 //!
-//! If the program's system calls are dispatched, other threads at safepoints do not count
-//! (`SAFEPOINT`).
+//! If the program's system calls are dispatched, a thread is alone if all other threads of the
+//! program are at safepoints (`SAFEPOINT`).
 
 use crate::descriptor::TASKS;
 use crate::error::fatal;
@@ -26,13 +27,14 @@ const LINKS: usize = 2;
 /// The unit of the upper half of `OWN`, which counts changes.
 const CHANGE: u64 = 1 << 32;
 
-/// The number of this crate's threads (lower half), and the number of its changes (upper half).
+/// The number of this crate's threads (lower half), and the number of times that it has changed
+/// (upper half).
 static OWN: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
     static IS_OWN: Cell<bool> = const { Cell::new(false) };
-    /// The number of checks that this thread still skips, and the number that it skips after the
-    /// next unsuccessful check.
+    /// The number of attempts in which this thread still makes no system call and waits for no
+    /// thread (`ASKED_LATER`), and the number of such attempts after the next failure.
     static LATER: Cell<(u32, u32)> = const { Cell::new((0, ASKED_LATER)) };
 }
 
@@ -54,8 +56,8 @@ impl Drop for WorldStopped {
     }
 }
 
-/// Calls `work` on a thread of this crate, which counts during the call. `work` accesses no managed
-/// memory. If `work` panics, aborts the process with a message about `what`.
+/// Calls `work` on a thread of this crate. `OWN` counts the thread during the call. `work` accesses
+/// no managed memory. If `work` panics, aborts the process with a message about `what`.
 pub(crate) fn run_counted(what: &str, work: impl FnOnce()) {
     IS_OWN.set(true);
     OWN.fetch_add(CHANGE + 1, SeqCst);
@@ -72,7 +74,7 @@ pub(crate) fn begin_child() {
     SAFEPOINT.begin_child();
 }
 
-/// Returns the kernel's number of threads of the process that owns this memory.
+/// Returns the number of threads that the kernel counts in the process that owns this memory.
 fn count() -> Option<usize> {
     let count = |stat: &Stat| usize::try_from(stat.st_nlink).ok()?.checked_sub(LINKS);
     match TASKS.kept().look() {
@@ -87,8 +89,8 @@ fn count() -> Option<usize> {
 /// memory. The caller has blocked all signals.
 pub(crate) fn try_stop_world() -> Option<WorldStopped> {
     let is_counted = SAFEPOINT.is_enabled();
-    // A thread that can be killed alone must not stop other threads. A child of `vfork`, which
-    // shares this memory, can be killed alone.
+    // A thread that can be killed without the other threads must not stop them. A child of `vfork`
+    // is such a thread, because it is a process of its own.
     let is_never = IS_OWN.get() || is_counted && shares_memory();
     let (later, next) = LATER.get();
     let is_alone = match later {

@@ -28,7 +28,7 @@ pub(crate) struct Fault {
     pub(crate) thread: u32,
 }
 
-/// The word of a `Descriptor`. A child replaces its parent's descriptor.
+/// A userfaultfd, held as the word of a `Descriptor`. A child replaces its parent's descriptor.
 #[derive(Debug)]
 pub(crate) struct Uffd(AtomicU64);
 
@@ -78,7 +78,7 @@ impl Uffd {
         Ok((Uffd(AtomicU64::new(Descriptor::raised(fstat(&file), file).0)), can_move))
     }
 
-    /// Replaces the parent's userfaultfd in a child by a new userfaultfd.
+    /// In a child, replaces the parent's userfaultfd by a new one.
     pub(crate) fn open_again(&self, wants_move: CanMove) -> Result<(), Errno> {
         self.close();
         let (file, can_move) = open_for(Delivery::Signal, wants_move)?;
@@ -158,8 +158,8 @@ impl Uffd {
         let page = page::page_size();
         for at in range.step_by(page) {
             match self.zero(memory, at..at + page) {
-                // After ENOENT, the region has ended, so its memory is not registered, and absent
-                // pages read as zeros.
+                // ENOENT means that the region has ended. Its memory is then no longer registered,
+                // and absent pages read as zeros.
                 Err(Errno::EXIST | Errno::NOENT) | Ok(()) => {}
                 Err(errno) => return Err(errno),
             }

@@ -1,5 +1,5 @@
-//! Changes the uses of an arena's blocks. Some blocks are managed, and others belong to the
-//! program's own mappings.
+//! Changes the use of an arena's blocks: free, managed by the pager, or plain (part of a mapping of
+//! the program).
 //!
 //! ```text
 //!   Free -------> Managed: Untouched      Plain -> Managed: Resident
@@ -39,9 +39,8 @@ impl Use {
     }
 }
 
-/// Changes the use of blocks at the start of `blocks` without opening their chunks, which needs no
-/// context. Stops before the first chunk that must be opened. Returns the first block whose use is
-/// not changed.
+/// Changes the use of blocks at the start of `blocks`, without a context. Stops before the first
+/// chunk that must be opened. Returns the first block whose use is not changed.
 pub(crate) fn set_use_of_closed(pager: &Pager, blocks: Range<usize>, to: Use) -> usize {
     let mut next = blocks.start;
     while next < blocks.end {
@@ -62,11 +61,12 @@ pub(crate) fn set_use_of_closed(pager: &Pager, blocks: Range<usize>, to: Use) ->
 }
 
 /// Opens a chunk, and changes the use of blocks of this chunk. A block that becomes free loses its
-/// contents. A block that was free becomes zeros. Any other block keeps its contents.
+/// contents. A free block that becomes managed or plain reads as zeros. Any other block keeps its
+/// contents.
 ///
 /// # Errors
 /// [`Error::Locked`] if a block that should become plain has too many pins. After this error, the
-/// blocks before the pinned block are changed.
+/// blocks before that block have the new use.
 pub(crate) fn set_use(
     pager: &Pager,
     blocks: Range<usize>,
@@ -96,7 +96,7 @@ pub(crate) fn set_use(
 }
 
 /// Changes blocks at the start of `blocks` from the state `from` to the state `to`, and returns the
-/// number of the block after them. At least one of the two states is unmanaged.
+/// number of the block after them. At least one of the two states is `Free` or `Plain`.
 fn turn(pager: &Pager, blocks: Range<usize>, from: State, to: State) -> usize {
     let mut own = own_first(pager, blocks, from, |_| true);
     let Range { start, end } = own.blocks();

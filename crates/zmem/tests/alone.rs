@@ -1,5 +1,5 @@
-//! In a process with one thread, blocks are decompressed in place. With several threads, an access
-//! finds a complete block or faults.
+//! In a process with one thread, blocks are decompressed in place. In a process with several
+//! threads, an access finds a complete block or faults.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
 use fastrand::Rng;
@@ -127,8 +127,8 @@ fn a_thread_alone_is_seen_to_be_and_not_with_others() {
     });
 }
 
-/// Pager threads access no managed memory, so a program's only thread is alone beside the pager
-/// threads of any number of regions.
+/// Pager threads access no managed memory. So a program's only thread is alone even if several
+/// regions have pager threads.
 #[test]
 fn threads_that_evict_are_none_who_look() {
     in_child(|| {
@@ -250,8 +250,8 @@ fn look_as_by_vfork(region: &Region, closes: bool) -> u64 {
     shared.sum.into_inner()
 }
 
-/// A child of `vfork` is alone only if its parent has no other threads, because these continue to
-/// run. A file in /proc that the child opens does not count the parent's threads.
+/// A child of `vfork` is alone only if its parent has no other threads, because such threads
+/// continue to run. A file in /proc that the child opens does not show the parent's threads.
 #[test]
 fn a_child_of_vfork_counts_its_parents_threads() {
     in_child(|| {

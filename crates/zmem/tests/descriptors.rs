@@ -178,8 +178,8 @@ fn a_child_that_may_not_be_looked_at_reads_its_memory() {
                 give_up_user();
                 use_all(&mut region);
             });
-            // Children use the region after all descriptors were closed, by the child or before the
-            // fork.
+            // Children use the region after all descriptors were closed, by the child itself or
+            // before the fork.
             give_up_user();
             in_child(|| {
                 close_all_descriptors();
@@ -216,7 +216,7 @@ fn a_process_that_sees_no_proc_reads_its_memory() {
 }
 
 /// Closes the descriptors by which this process reads protected memory, and prevents the process
-/// from opening others.
+/// from opening such descriptors again.
 fn refuse_memory() {
     let is_memory = |name: &String| {
         std::fs::read_link(format!("/proc/self/fd/{name}")).is_ok_and(|link| link.ends_with("mem"))

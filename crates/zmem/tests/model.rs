@@ -25,7 +25,7 @@ fn of(seed: u64, steps: usize) -> Run {
     Run { seed, steps, first: 20, every: 50 }
 }
 
-/// The runs differ in backend, block size, codec, limit and `Fork`.
+/// The runs differ in their backend, block size, codec, limit and `Fork`.
 #[test]
 fn any_region_agrees_with_its_mirror() {
     for nth in 0..scaled(8, 150) as u64 {
@@ -60,7 +60,7 @@ fn a_block_has_a_largest_number_of_locks() {
     alone(|| replay::<PagerModel>(Setup::new(Signal, 3 << 12), &locks));
 }
 
-/// Returns events that cause the planted fault.
+/// Returns events on which a region with the planted fault fails.
 fn evicted_and_filled() -> [Event; 2] {
     [Write { at: 0, len: 4096, data: Pieces(1, 256) }, Reclaim { bytes: 4096 }]
 }

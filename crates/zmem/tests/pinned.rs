@@ -105,8 +105,8 @@ fn lose_nothing(backend: BackendKind, block: BlockOrder) {
     assert!(region.iter().all(|&byte| byte == 0));
 }
 
-/// An `madvise` call of the program can split the mapping of a region. Then blocks in two mappings
-/// are evicted and filled together.
+/// An `madvise` call of the program can split the mapping of a region. Blocks in two mappings are
+/// then evicted and filled together.
 #[test]
 fn what_the_program_sets_apart_comes_and_goes_with_the_rest() {
     for_each_backend(|backend| {

@@ -1,5 +1,5 @@
-//! A region of which few pages are touched. The region uses no more memory than it reports,
-//! including page tables. Untouched memory costs no processor time.
+//! A region of which few pages are touched. The region uses no more memory, including page tables,
+//! than it reports. Untouched memory costs no processor time.
 #![allow(clippy::unwrap_used)]
 
 use std::fs::read_to_string;
@@ -38,7 +38,7 @@ fn is_whole(region: &Region) -> bool {
     (0..region.len()).step_by(STEP).all(|at| region[at] == (at / STEP) as u8 | 1)
 }
 
-/// Returns whether the kernel frees page tables, by a test with a region.
+/// Tests with a region whether the kernel frees page tables. Returns the result.
 fn frees_tables(region: &Region) -> bool {
     let before = region.stats().held - region.stats().resident;
     region.reclaim(usize::MAX);

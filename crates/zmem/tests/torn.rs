@@ -14,10 +14,10 @@ const PAGES: usize = 64;
 static WAITS: WatchedCodec = WatchedCodec { of: "lz4", before: wait_if_asked };
 
 const GO: u32 = 0;
-/// A value of `STEP`. The next compression waits.
+/// A value of `STEP`: the next compression waits.
 const COMPRESS: u32 = 1;
 const DECOMPRESS: u32 = 2;
-/// A value of `STEP`. A call of the codec waits.
+/// A value of `STEP`: a call of the codec waits.
 const WAITING: u32 = 3;
 
 static STEP: AtomicU32 = AtomicU32::new(GO);

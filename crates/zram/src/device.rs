@@ -111,9 +111,10 @@ impl Device {
     /// the range. After that, overwrites the parts of slots that lie partly in the range.
     ///
     /// # Errors
-    /// [`Error::Range`]: nothing was changed. [`Error::OutOfMemory`], [`Error::Backing`]: a slot
-    /// keeps its contents. A slot that lies partly in the range could not be overwritten, or a slot
-    /// could not be removed from its block. A removal from a block needs 8 bytes of memory.
+    /// [`Error::Range`]: nothing was changed. [`Error::OutOfMemory`], [`Error::Backing`]: at least
+    /// one slot keeps its contents. Either a slot that lies partly in the range could not be
+    /// overwritten, or a slot could not be removed from its block. Such a removal needs 8 bytes of
+    /// memory.
     #[doc(alias = "trim")]
     #[doc(alias = "write_zeroes")]
     pub fn discard(&self, offset: u64, len: u64) -> Result<(), Error> {
@@ -183,7 +184,8 @@ impl Device {
     /// # Errors
     /// [`Error::Busy`], [`Error::Path`], [`Error::NoBuffer`]. With
     /// [`Unreadable::Refuse`](crate::Unreadable::Refuse), also the error of the first slot that
-    /// can't be read. After an error, a writer has received an invalid saved device.
+    /// can't be read. If `to` is a writer, the bytes that it received before an error are not a
+    /// valid saved device.
     pub fn save(&self, to: SaveTo<'_>, options: &SaveOptions) -> Result<Saved, Error> {
         save::save(self.usable_table()?, &self.save_buffers, to, options)
     }
@@ -319,8 +321,8 @@ impl Device {
     }
 
     /// Returns the compressed size of all objects that were freed, overwritten or moved since the
-    /// device was created, in bytes. Each object counts as at least 1 KiB, because it also has a
-    /// cost to free, overwrite or move a small object.
+    /// device was created, in bytes. Each object counts as at least 1 KiB, because to free,
+    /// overwrite or move even a small object takes time.
     pub fn changed_bytes(&self) -> u64 {
         self.table.counters.changed(&self.compaction_stat())
     }

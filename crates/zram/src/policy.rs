@@ -79,8 +79,8 @@ pub(crate) const DECODED_BLOCKS_MIN: usize = 2;
 /// The number of versions that all blocks of a device share. With more versions, a change of one
 /// block invalidates fewer copies of other blocks.
 pub(crate) const BLOCK_VERSIONS: usize = 1024;
-/// The minimum size, in bytes, as which each freed, overwritten or moved object counts. To free,
-/// overwrite or move a small object also has a cost.
+/// The minimum number of bytes for which a freed, overwritten or moved object counts, because to
+/// free, overwrite or move even a small object takes time.
 pub(crate) const CHANGED_MIN: i64 = 1024;
 
 /// The maximum number of entries that one step of a walk visits: the entries of a leaf.

@@ -354,8 +354,8 @@ pub(crate) fn is_object_len(len: usize) -> bool {
 pub(crate) fn same_pattern(block: &[u8]) -> Option<u64> {
     let (words, rest) = block.as_chunks::<PATTERN_BYTES>();
     let (&first, last) = (words.first()?, words.last());
-    // In most blocks, words of the first cache line differ, and the last cache line is not loaded.
-    // In most other blocks, the last word differs from the first word, and the other words are not
+    // In most blocks, words of the first cache line differ, so the last cache line is not loaded.
+    // In most other blocks, the last word differs from the first word, so the other words are not
     // scanned.
     if words.iter().take(8).any(|&word| word != first) || last != Some(&first) || !rest.is_empty() {
         return None;

@@ -8,7 +8,7 @@ use zram::{Algorithm, Config, Damage, Device, Recompress, SLOT_BYTES, SaveOption
 
 const SLOTS: usize = 48;
 
-/// For each file, its name, and the saved device's block size in slots and codec.
+/// For each file, its name, and the block size in slots and the codec of the saved device.
 const FILES: [(&str, usize, &str); 3] =
     [("slots-lz4-zstd", 1, "lz4"), ("blocks-16k-lz4", 4, "lz4"), ("blocks-64k-zstd", 16, "zstd")];
 

@@ -87,8 +87,8 @@ pub(crate) fn shrink_until(inner: &PoolInner, wanted: usize) -> Progress {
     let alone = repaired_or_err(inner).ok().and_then(CompactionScope::begin);
     let Some(alone) = alone else { return Progress::default() };
     inner.replan(Purpose::Compaction);
-    // Moves to finer classes commit pages before they free any. So objects do not move to finer
-    // classes if the caller wants a limited number of pages.
+    // A move to a finer class can commit pages before it frees any. So no object moves to a finer
+    // class if the caller wants a limited number of pages.
     let grown = inner.has_grown().filter(|_| wanted == usize::MAX);
     let mut total = Progress::default();
     for class in inner.classes.iter().rev() {

@@ -11,7 +11,7 @@
 //! 1. A reader excludes writers, but not other readers. Up to 6 readers share an entry.
 //! 2. A writer first sets `exclusive`, which excludes new readers. The writer changes the entry
 //!    after the present readers have left.
-//! 3. A locked entry's value, except its flags, is changed only by its writer.
+//! 3. Only the writer that has locked an entry changes the entry's value, except the flags.
 //! 4. A mover retargets an unlocked entry by one compare-and-swap. So the mover waits for no
 //!    thread, and no thread waits for the mover.
 //! 5. Only an unlocked entry is frozen. A thread that finds a frozen entry does not wait. The
@@ -41,7 +41,7 @@ const READERS: u64 = 0b111;
 const EXCLUSIVE: u64 = 1 << 3;
 const LOCK: u64 = READERS | EXCLUSIVE;
 const READERS_MAX: u64 = 6;
-/// The lock bits of a frozen entry. Readers and a writer never result in these bits.
+/// The lock bits of a frozen entry. No combination of readers and a writer sets all these bits.
 const FROZEN: u64 = LOCK;
 
 /// The reason why an entry could not be locked without waiting.

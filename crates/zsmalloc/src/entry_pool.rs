@@ -282,8 +282,8 @@ impl EntryPool {
         self.pages_less_after(|| {
             let before = self.pages().used();
             let gained = compact::shrink_until(&self.0, bytes.div_ceil(page_size())).gained();
-            // Moved objects may have committed pages. In addition, as many retained pages are
-            // released as the moves committed.
+            // If the moves committed pages, the same number of retained pages is released in
+            // addition.
             let committed = self.pages().used().saturating_sub(before);
             purge::purge(&self.0, gained + committed);
         })

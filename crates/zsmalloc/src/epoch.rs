@@ -5,13 +5,13 @@
 //!   stripe 1: | ...                                       |     whose number maps to the stripe
 //! ```
 //! A reader increments a count before it loads a pointer, and decrements the count when it no
-//! longer uses the memory behind the pointer. A thread that retires memory first changes the
-//! pointer. The thread then waits until each count has been zero at least once.
+//! longer uses the memory to which the pointer refers. A thread that retires memory first changes
+//! the pointer. The thread then waits until each count has been zero at least once.
 //!
 //! Invariants:
-//! - zs-R1: a reader that `wait` did not see entered after `wait` had checked the reader's count.
-//!   The reader and `wait` access this count by a read-modify-write, so the reader sees all writes
-//!   that preceded `wait`.
+//! - zs-R1: if `wait` did not see a reader, the reader entered after `wait` had checked the
+//!   reader's count. The reader and `wait` access this count by a read-modify-write, so the reader
+//!   sees all writes that preceded `wait`.
 //! - zs-R2: new readers enter in the phase for which `wait` is not waiting, so a steady stream of
 //!   new readers does not delay `wait`. If a reader still enters in the old phase, `wait` waits for
 //!   that reader too.

@@ -16,10 +16,10 @@
 //! of the pool, and can take all locks of the pool. In the child, guards of the forking thread lock
 //! nothing (`ForkStamp`), and can only be dropped.
 //!
-//! If the pages are not `in_children`, the child's pool has no objects, and is not repaired. The
-//! counts of such a pool do not change, the pool refuses every request, and no call waits for an
-//! operation of a lost thread. The pool needs no fork handler, because it compares generations of
-//! processes.
+//! If the pages are not `in_children`, the child's pool is *left behind*: it has no objects, and is
+//! not repaired. The counts of such a pool do not change, the pool refuses every request, and no
+//! call waits for an operation of a lost thread. The pool needs no fork handler, because it
+//! compares generations of processes.
 //!
 //! # Safety
 //! The functions that repair are unsafe, because they unlock and free entries and objects of lost

@@ -9,8 +9,8 @@
 //! A slot is free if its entry is empty and unlocked. A thread takes a free slot by locking the
 //! slot's entry. Shards and counts are only hints for the search. A slot's generation grows when
 //! its entry becomes empty, before the entry is unlocked. After the last generation the slot is
-//! *worn out*, and is not used again. A free slot is possibly removed from the table, which keeps
-//! the floor of the slot's leaf.
+//! *worn out*, and is not used again. A free slot is possibly removed from the table. The table
+//! keeps the *floor* of the slot's leaf: the first generation of a slot that is created again.
 //!
 //! The lock order is shard, table.
 

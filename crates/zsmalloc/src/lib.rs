@@ -1,9 +1,9 @@
 //! zsmalloc: a pool that packs objects of arbitrary sizes densely.
 //!
 //! Objects of similar size share *zspages*: extents of consecutive pages. Only pages that an object
-//! touches are committed. Every object is one plain slice, and belongs to an *entry* of 8 bytes.
-//! The entry holds the object's place and is the object's lock. The zspage's header holds the entry
-//! number of each object.
+//! touches are committed. Every object is one contiguous slice, and belongs to an *entry* of 8
+//! bytes. The entry holds the object's place and is the object's lock. The zspage's header holds
+//! the entry number of each object.
 //!
 //! ```text
 //!   store: size -> Class -> zspage with room -> lowest free slot -> pages committed

@@ -243,13 +243,13 @@ pub(crate) fn restart_after(before: u32) -> Duration {
 /// The number of entries that are locked ahead of the entry that is read. While the bytes of the
 /// next object are fetched, the processor walks the page table for the object after the next.
 pub(crate) const ENTRIES_AHEAD: usize = 2;
-/// The maximum number of cache lines of the next object that are prefetched, which are all lines of
-/// a slot. Some processors continue a prefetch after a few lines by themselves, but other
-/// processors do not.
+/// The maximum number of cache lines of the next object that are prefetched: all lines of a slot.
+/// Some processors continue a prefetch after a few lines by themselves, but other processors do
+/// not.
 pub(crate) const LINES_AHEAD: usize = 64;
-/// The maximum number of cache lines that are prefetched of an object that will be overwritten,
-/// which are all lines of a slot. Without the prefetch, the copying thread would wait for missing
-/// lines while it holds the class's lock.
+/// The maximum number of cache lines of an object that are prefetched before its overwrite: all
+/// lines of a slot. Without the prefetch, the copying thread would wait for missing lines while it
+/// holds the class's lock.
 pub(crate) const LINES_OVERWRITTEN: usize = 64;
 
 /// The number of stripes of the counts of readers. Threads of different stripes write to different

@@ -1,5 +1,5 @@
 //! Tests that pages without objects are returned to the system, whichever thread frees the objects.
-//! This file also tests that a cache is dense after its objects were moved.
+//! Tests that a cache is dense after its objects were moved.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
 use fastrand::Rng;
@@ -187,8 +187,7 @@ fn threads_share_a_cache() {
     }
 }
 
-/// Objects are plain memory, so a child inherits them, even if the arena's configuration excludes
-/// children.
+/// A child inherits the objects, even if the arena's configuration excludes children.
 #[test]
 fn a_child_has_the_objects_whatever_was_asked_for() {
     let config = page::Config { in_children: false, ..page::Config::default() };

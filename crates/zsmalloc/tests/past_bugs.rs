@@ -490,8 +490,8 @@ fn a_pinned_object_holds_up_no_others() {
     }
 }
 
-/// A pool at its limit can be compacted, although compaction needs pages. Even a pool can be
-/// compacted in which the lowest free slots, the targets of moves, have no pages.
+/// A pool at its limit can be compacted, although compaction needs pages. This holds even if the
+/// lowest free slots, to which objects move, have no pages.
 #[test]
 fn compaction_at_the_limit_frees_pages() {
     for (geometry, in_halves) in both_geometries().into_iter().flat_map(|g| [(g, false), (g, true)])

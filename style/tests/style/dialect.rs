@@ -31,7 +31,7 @@ struct Expression {
     /// If this text follows the expression, the expression is not counted. The text is possibly
     /// empty.
     unless: &'static str,
-    /// A sentence with the fault, and one without it.
+    /// A sentence with the expression, and one without it.
     planted: [&'static str; 2],
 }
 
@@ -195,7 +195,7 @@ impl Patterns {
     }
 }
 
-/// Adds the faults of a sentence to the counts of expressions and of long sentences.
+/// Adds the violations in a sentence to the counts of expressions and of long sentences.
 fn look(path: &str, sentence: &Sentence, patterns: &Patterns, counts: &mut [Counts; 2]) {
     for (nth, range) in patterns.faults(&sentence.text) {
         let (line, instead) = (sentence.line(range.start), EXPRESSIONS[nth].instead);

@@ -1,9 +1,9 @@
 //! The inherent methods of a type must be in one file. Calls of inherent methods must form no cycle
 //! among the files of a crate.
 //!
-//! The rule counts, for each crate, the further files with methods of a type, and the files in
-//! cycles. Two forms of calls are recognized: `Type::name()`, and `value.name()` if `value` is
-//! `self`, a parameter, or a field of either.
+//! For each crate, the rule counts the files that contain methods of a type, beyond the first file,
+//! and the files in cycles. Two forms of calls are recognized: `Type::name()`, and `value.name()`
+//! if `value` is `self`, a parameter, or a field of either.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -206,7 +206,8 @@ fn add_cycles(modules: &[Module], types: &Types, count: &mut Count) {
     }
 }
 
-/// Counts, by crate, the further files with methods of a type, and the files in cycles.
+/// Counts, by crate, the files that contain methods of a type, beyond the first, and the files in
+/// cycles.
 fn counts(tree: &Tree) -> (Counts, Counts) {
     let (mut split, mut cycles) = (Counts::new(), Counts::new());
     for dir in tree.crates() {
@@ -234,7 +235,7 @@ fn methods_of_a_type_are_in_one_file_and_call_in_one_direction() {
     ratchet::hold(&[("split-impls", SPLIT, &split), ("call-cycles", CYCLE, &cycles)]);
 }
 
-/// Returns the faults of a crate with the modules `b` and `c`.
+/// Returns the violations in a crate with the modules `b` and `c`.
 #[cfg(test)]
 fn planted(b: &str, c: &str) -> (Vec<String>, Vec<String>) {
     let files = [

@@ -41,7 +41,7 @@ impl<'a> Visit<'a> for Functions {
     }
 }
 
-/// Keeps the largest `number` for `place`, and the faults with the largest number.
+/// Keeps the largest `number` for `place`, and the violations with this number.
 fn raise(counts: &mut Counts, place: &str, number: usize, fault: String) {
     let count = counts.entry(place.to_owned()).or_default();
     if number >= count.number {

@@ -21,7 +21,7 @@ fn is_path(code: &str) -> bool {
         && !code.split(['/', '-', '.']).any(|word| BLANKS.contains(&word))
 }
 
-/// Returns the fault of `link` in the document `path`, or `None` if the target exists.
+/// Returns the violation by `link` in the document `path`, or `None` if the target exists.
 fn fault(tree: &Tree, path: &str, link: &str) -> Option<String> {
     if link.contains("://") || link.starts_with("mailto:") {
         return None;

@@ -35,7 +35,7 @@ pub fn path_attr(attrs: &[syn::Attribute]) -> Option<String> {
     })
 }
 
-/// Replaces each module with `#[path = "."]` by its items. The module only groups other modules,
+/// Replaces each module with `#[path = "."]` by its items. Such a module only groups other modules,
 /// whose files lie beside this file.
 fn without_frames(items: Vec<Item>) -> Vec<Item> {
     let unframed = |item: Item| match item {

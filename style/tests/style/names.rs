@@ -49,7 +49,7 @@ fn missing(text: &str, found: &HashMap<&str, String>) -> (usize, Vec<String>) {
                     found.get(last).is_some_and(|source| source.contains(&format!("fn {test}(")))
                 }
                 // A name without `::` and with an underscore is a test, a file, or code in which
-                // faults were planted.
+                // bugs were planted.
                 None if is_name(token) && token.contains('_') => {
                     found.contains_key(token) || is_used(token)
                 }

@@ -1,8 +1,8 @@
-//! `style/ratchet.txt` holds the maximum number of faults of a rule at each place. If a place has
-//! no line, its maximum is 0. Rules that count by file have tables of their own.
+//! `style/ratchet.txt` holds the maximum number of violations of a rule at each place. If a place
+//! has no line, its maximum is 0. Rules that count by file have tables of their own.
 //!
-//! If the number of faults is below the maximum, the test fails, and `make ratchet` must lower the
-//! maximum. So the number can't grow again. Only a person can raise a maximum.
+//! If the number of violations is below the maximum, the test fails, and `make ratchet` must lower
+//! the maximum. So the number can't grow again. Only a person can raise a maximum.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,23 +11,23 @@ use std::sync::{Mutex, PoisonError};
 use crate::tree;
 
 const FILE: &str = "style/ratchet.txt";
-/// The maximum number of faults that are listed for a place.
+/// The maximum number of violations that are listed for a place.
 const LISTED: usize = 60;
 /// A test locks this mutex while it changes the table's file, because tests run in parallel.
 static WRITING: Mutex<()> = Mutex::new(());
 
-/// The number and the list of a rule's faults at a place.
+/// The number and the list of a rule's violations at a place.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Count {
     pub number: usize,
-    /// The faults, as `file:line: description`.
+    /// The violations, as `file:line: description`.
     pub faults: Vec<String>,
 }
 
-/// The faults of a rule, by place.
+/// The violations of a rule, by place.
 pub type Counts = BTreeMap<String, Count>;
 
-/// Counts another fault at `place`.
+/// Counts another violation at `place`.
 pub fn add(counts: &mut Counts, place: &str, fault: String) {
     let count = counts.entry(place.to_owned()).or_default();
     count.number += 1;
@@ -48,7 +48,8 @@ fn lines_of<'t>(table: &'t str, rule: &str) -> BTreeMap<&'t str, usize> {
     lines
 }
 
-/// Compares `counts` with the table. Returns the complaints, and the numbers below the table's.
+/// Compares `counts` with the table. Returns messages about the numbers that grew, and the counts
+/// that fell.
 fn judge(
     (rule, remedy, counts): (&str, &str, &Counts),
     file: &str,

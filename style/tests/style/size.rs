@@ -52,8 +52,8 @@ fn lines(tree: &Tree) -> Counts {
     for path in files.filter(|path| path.contains("/src/") && !tree.is_test_file(path)) {
         let facts = tree.facts(path);
         let number = facts.code.iter().filter(|line| !facts.is_test(**line)).count();
-        // Each name is a directory and the file with the same name and `.rs`. An inner directory
-        // precedes its outer directory.
+        // Each name selects a directory, and the file with the same name and `.rs`. An inner
+        // directory precedes its outer directory.
         let mut all = ADMIN.into_iter().chain([RUN[1], HOST[0], ANALYZE, BESIDE[2]]);
         let apart = all.find(|place| path.starts_with(place));
         let place = apart.unwrap_or_else(|| tree.crate_of(path));

@@ -1,4 +1,4 @@
-//! The files of the repository, or of a small tree in which a test plants faults.
+//! The files of the repository, or of a small tree in which a test plants violations.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -12,12 +12,12 @@ use crate::source::Facts;
 const LEFT_OUT: [&str; 5] = ["target", "artifacts", "corpus", "coverage", "shared"];
 /// A generated document. A test of `bench` compares this document with the results.
 const GENERATED: &str = "docs/results/report.md";
-/// The kinds of files of which rules read the text. Rules use only the names of other files.
+/// The kinds of files whose text rules read. Rules use only the names of other files.
 const TEXTS: [&str; 17] = [
     "c", "cc", "conf", "h", "hpp", "in", "js", "jsonl", "md", "py", "pyi", "rs", "s", "sh",
     "socket", "toml", "txt",
 ];
-/// The names of files without a kind of which rules read the text.
+/// The names of files whose text rules read, although their names have no kind.
 const TEXTS_BY_NAME: [&str; 3] = ["Makefile", "postinst", "postrm"];
 
 /// The files, in the order of their paths. A path begins at the root and has the separator `/`.

@@ -50,7 +50,7 @@ impl Objects {
     /// Returns a new object, whose first `len` bytes each have the value `stamp`.
     ///
     /// # Panics
-    /// If `len` is 0 or exceeds the size of an object.
+    /// Panics if `len` is 0 or exceeds the size of an object.
     #[inline(always)]
     pub(super) fn alloc(&self, len: usize, stamp: u8) -> Result<Object, Error> {
         let size = self.size;
@@ -65,7 +65,7 @@ impl Objects {
     /// Returns the sum of the first and the last byte that `alloc` wrote.
     ///
     /// # Panics
-    /// If another [`Objects`] allocated the object.
+    /// Panics if another [`Objects`] allocated the object.
     #[inline(always)]
     pub(super) fn look(&self, object: &Object) -> u64 {
         assert!(object.owner == self.number, "another's object");
@@ -80,7 +80,7 @@ impl Objects {
     /// Frees an object that this [`Objects`] allocated.
     ///
     /// # Panics
-    /// If another [`Objects`] allocated the object.
+    /// Panics if another [`Objects`] allocated the object.
     #[inline(always)]
     pub(super) fn free(&self, object: Object) -> Result<(), Error> {
         assert!(object.owner == self.number, "another's object");

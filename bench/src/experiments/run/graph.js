@@ -1,4 +1,4 @@
-// Builds a graph of so many objects and walks it, by chance from a seed. Prints a checksum.
+// Builds a graph of `count` objects and walks it at random, from a seed. Prints a checksum.
 'use strict';
 const [count, seed] = process.argv.slice(2).map(Number);
 let state = seed >>> 0 || 1;
@@ -13,7 +13,7 @@ const byName = new Map();
 for (let number = 0; number < count; number++) {
   const node = { number, name: `node ${number} of ${count}`, marks: [number, number % 7], edges: [], visits: 0 };
   for (let edge = 0; edge < 3 && number > 0; edge++) {
-    // Most edges lead to what was made shortly before.
+    // Most edges lead to nodes that were created shortly before.
     const span = edge < 2 ? Math.min(number, 1000) : number;
     node.edges.push(nodes[number - 1 - chance(span)]);
   }

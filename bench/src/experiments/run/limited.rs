@@ -30,8 +30,8 @@ const SMALLEST: f64 = 6e6;
 /// The ways to measure `uzram run`: the name, and whether the program runs without privileges.
 const WAYS: [(&str, bool); 2] = [("with every right", false), ("with none", true)];
 
-/// The name of a run whose limit is all memory of the kernel's side, including the compressed
-/// pages.
+/// The name of a run whose limit equals all memory that the kernel's side uses, including
+/// compressed pages.
 const EVEN: &str = "with none and as much memory in all";
 
 /// A program at a limit.
@@ -116,7 +116,7 @@ impl Turn {
         self.outcomes().any(|outcome| !outcome.shown.0)
     }
 
-    /// Returns the uzram run whose limit is all memory of the kernel's side.
+    /// Returns the uzram run whose limit equals all memory that the kernel's side uses.
     fn even(&self) -> Option<&Outcome> {
         Some(&self.kernel.as_ref()?.even)
     }

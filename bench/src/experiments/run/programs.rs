@@ -1,6 +1,6 @@
-//! A table of programs at half of the memory that they use natively. The first figure shows whether
-//! the output is the same. The second figure shows whether the processes kept the limit, or `uzram
-//! run` reported that they exceeded it.
+//! Runs a table of programs, each at a limit of half of the memory that the program uses natively.
+//! The first figure shows whether the output is the same as natively. The second figure shows
+//! whether the processes kept the limit, or `uzram run` reported that they exceeded it.
 
 mod table;
 
@@ -206,8 +206,8 @@ mod tests {
         Outcome { seconds: 1.0, cpu: 1.0, shown, peak, given_up: 0, stats, messages }
     }
 
-    /// Returns whether the figure of the output passes, and that of the memory. The returned count
-    /// is 1 if the program kept the limit, else 0.
+    /// Returns whether the figure of the output passes, and whether the figure of the memory
+    /// passes. The returned count is 1 if the program kept the limit, else 0.
     fn judged(ours: Outcome) -> ([Option<bool>; 2], f64) {
         let mut out = Vec::new();
         let mut report = Report::new(Form::Json, 1, &mut out);

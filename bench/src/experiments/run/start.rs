@@ -23,7 +23,7 @@ const LIMIT: u64 = 64 << 20;
 /// The ways in which `uzram run` starts a program, each with its option.
 const WAYS: [(&str, &[&str]); 2] = [("injected", &[]), ("hosted", &["--no-inject"])];
 
-/// Measures as a part of the experiment `name`.
+/// Measures these costs as a part of the experiment `name`.
 pub(super) fn run(
     name: &'static str,
     place: &Place,

@@ -1,4 +1,4 @@
-//! A process and its descendants, whose memory is measured from outside while they run.
+//! Measures the memory of a process and its descendants from another process while they run.
 
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -96,7 +96,7 @@ fn is_uninterruptible(stat: String) -> bool {
     stat.starts_with("D ")
 }
 
-/// Returns the fields of `/proc/PID/stat` from the state.
+/// Returns the fields of `/proc/PID/stat`, beginning with the process's state.
 fn stat(process: i32) -> Option<String> {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
     Some(stat.rsplit(") ").next()?.to_owned())

@@ -12,8 +12,8 @@ use crate::spec::SimpleClass::{Buffer, Close, Direct, PathAt, Status};
 use crate::spec::{Special, Wait};
 use crate::when::When::{self, Always, Negative, Null};
 
-/// These `ioctl` requests make the kernel use memory after the call: memory of virtual machines,
-/// transfers, DMA.
+/// These `ioctl` requests make the kernel use memory after the call, for virtual machines, USB
+/// transfers or DMA.
 const IOCTL_KEEPS: When = by_value!(1, u32::MAX;
     0x4020_ae46 | 0x40a0_ae49 | 0x3b71 | 0x8038_550a | 0x4008_af03 => Always);
 

@@ -5,8 +5,8 @@
 //! byte. Objects that the call only reads are write-protected. The call must not fail with EFAULT,
 //! which shows that the row describes all memory that the call needs. (2) If one object, or its
 //! last byte, is inaccessible, the call must fail with EFAULT or do less. So the row describes no
-//! memory that the call does not touch. (3) An argument is the address of inaccessible memory if
-//! the case does not set it and the row describes no memory for it. The call must not fail with
+//! memory that the call does not touch. (3) Each argument that the case does not set, and for which
+//! the row describes no memory, is the address of inaccessible memory. The call must not fail with
 //! EFAULT, which shows that the row leaves out no argument.
 #![cfg(target_arch = "x86_64")]
 #![allow(unsafe_code, clippy::unwrap_used)]

@@ -34,8 +34,8 @@ fn reported(
     reported.into_inner()
 }
 
-/// Sets arguments to the address of an inaccessible page: each argument that the case does not set
-/// and for which the row describes no memory.
+/// Sets each argument that the case does not set, and for which the row describes no memory, to the
+/// address of an inaccessible page.
 fn fill(trial: &Trial, row: &SyscallSpec, arguments: &mut [usize; 6], given: usize) {
     let closed = must(
         libc::SYS_mmap,

@@ -34,8 +34,8 @@ static void use_all(void)
     uzram_pool_destroy(pool);
 }
 
-/* A thread's destructor, which runs before or after the library's own thread-local data are
- * destroyed. */
+/* The destructor of a thread-local key. The destructor runs before or after the library's own
+ * thread-local data are destroyed. */
 static void at_end_of_thread(void *value)
 {
     use_all();

@@ -130,7 +130,8 @@ class Device : public Subject {
         CHECK(std::equal(found.begin() + 1, found.end() - 1, model.begin() + range.at));
     }
 
-    // Applies the effect of a failed call to the model: slots before some slot are new, others old.
+    // Applies the effect of a failed call to the model. Slots before some slot have the new
+    // contents, the other slots the old contents.
     void settle(Range range, const Bytes &bytes, bool may_mix)
     {
         Bytes found(range.len);
@@ -250,7 +251,8 @@ class Device : public Subject {
         CHECK(unlink(path.c_str()) == 0);
     }
 
-    // Restores a truncated file, or a file with a changed byte: the restore fails or loses no data.
+    // Restores a truncated file, or a file with a changed byte. The restore must fail, or lose no
+    // data.
     void hostile(Random &random, const std::string &path)
     {
         std::unique_ptr<FILE, int (*)(FILE *)> file(std::fopen(path.c_str(), "r+"), std::fclose);

@@ -1,4 +1,4 @@
-/* A database whose page cache is larger than the memory that it can use: main FILE. */
+/* A database whose page cache is larger than the memory that the cache can use: main FILE. */
 #include "pcache.h"
 
 #include <sqlite3.h>
@@ -74,7 +74,7 @@ int main(int argc, char **argv)
     /* Reads in the order of the index, which differs from the order of the table. */
     CHECK(number("SELECT sum(length(text)) FROM t INDEXED BY by_mixed WHERE mixed >= 0") >
           ROWS * 500);
-    /* Changed pages stay pinned until they are committed, and can then exceed the limit. */
+    /* Changed pages stay pinned until they are committed, and can exceed the limit until then. */
     pcache_stat(&stat);
     CHECK(stat.held <= LIMIT && stat.stored + stat.resident > 3 * LIMIT / 2);
     printf("pages of %.1f MiB are cached in %.1f MiB\n",

@@ -1,13 +1,13 @@
-/* A page cache for SQLite (SQLITE_CONFIG_PCACHE2) that has more pages than memory. */
+/* A page cache for SQLite (SQLITE_CONFIG_PCACHE2) whose pages can exceed its limit of memory. */
 #ifndef PCACHE_H
 #define PCACHE_H
 
 #include "uzram.h"
 
 /*
- * Creates the memory for `pages` pages of 4096 bytes, of which the region holds at most `limit`
- * bytes, and makes SQLite use it. Must be called before all functions of SQLite. Returns 0, or an
- * errno.
+ * Creates a region for `pages` pages of 4096 bytes, of which the region holds at most `limit`
+ * bytes, and makes SQLite use the region. Must be called before all functions of SQLite. Returns
+ * 0, or an errno.
  */
 int pcache_install(uint64_t pages, uint64_t limit);
 

@@ -122,7 +122,8 @@ mod tests {
         let stat = Stat { name: "\"\u{e4}".repeat(1000), ..Stat::default() };
         let text = text(&stat);
         assert!(text.contains("uzram_memory_bytes{disk=\"\\\"\u{e4}"), "{text}");
-        // The server reserves `RESERVE` bytes per client for the text and the data behind the text.
+        // The server reserves `RESERVE` bytes for the texts of all clients and for other small
+        // allocations.
         assert!(3 * text.len() < serve::metrics::RESERVE, "{} bytes", text.len());
     }
 }

@@ -37,8 +37,8 @@ impl Style {
         self.line(columns, bars, last, |head, width| format!("{head:<0$}", bar_column(width)))
     }
 
-    /// Returns a line: `columns`, then a bar for each part and whole in `bars` if the lines have
-    /// bars, then `last`.
+    /// Returns a line: `columns`, then, if the lines have bars, a bar for each pair of a part and
+    /// its whole in `bars`, then `last`.
     pub(crate) fn values(self, columns: &str, bars: [(u64, u64); 2], last: &str) -> String {
         self.line(columns, bars, last, |(part, of), width| bar(part, of, width))
     }

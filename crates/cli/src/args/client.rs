@@ -29,8 +29,8 @@ pub(crate) struct ControlArgs {
 pub(crate) struct StatArgs {
     #[command(flatten)]
     pub(crate) server: ControlArgs,
-    /// ID of a process of a program that 'uzram run' has started, or of the command itself; all
-    /// processes that share its limit are shown
+    /// ID of a process of a program that 'uzram run' has started, or of 'uzram run' itself; all
+    /// processes that share the program's limit are shown
     #[arg(value_name = "PID", value_parser = process, conflicts_with = "control")]
     pub(crate) process: Option<Pid>,
     /// Print a line every second
@@ -40,7 +40,8 @@ pub(crate) struct StatArgs {
     /// serve --metrics' serves
     #[arg(long, conflicts_with = "json")]
     pub(crate) prometheus: bool,
-    /// Print one JSON object instead of a table, with --watch one per line; all sizes are bytes
+    /// Print one JSON object instead of a table, or with --watch one JSON object per line; all
+    /// sizes are in bytes
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -72,7 +73,7 @@ pub(crate) enum ClientCommand {
     /// Without PID, shows the size and memory of the device, in the format of zramctl.
     ///
     /// With PID, shows the memory and the activity of each process of a program that 'uzram run'
-    /// has started. The figures are a few milliseconds old.
+    /// has started. The values are a few milliseconds old.
     ///
     /// With --watch, prints a line every second until Ctrl-C, or until the server or the program
     /// ends. On a terminal, two bars show the used parts of the disk and of its memory limit. For a
@@ -129,10 +130,10 @@ pub(crate) enum ClientCommand {
     },
     /// Save the device that is served to a file
     ///
-    /// Each page is saved with its contents at some moment during the save. Pages that no client
-    /// writes during the save are saved exactly. An existing file is replaced when the new file is
-    /// complete. The server writes the file on its own machine, with the rights of its own user.
-    /// The save continues if this command is ended; 'uzram cancel' ends the save.
+    /// Each page is saved with its contents at some moment during the save. An existing file is
+    /// replaced when the new file is complete. The server writes the file on its own machine, with
+    /// the rights of its own user. The save continues if this command is ended; 'uzram cancel' ends
+    /// the save.
     #[command(after_help = EXIT_CODES)]
     Save {
         #[command(flatten)]

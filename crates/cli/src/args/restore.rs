@@ -38,8 +38,9 @@ pub(crate) struct RestoreArgs {
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
     /// Maximum memory of the pages that hold compressed data, including the free space in these
-    /// pages. In addition, tables can use a quarter of the limit. A value of 0 means no limit; the
-    /// minimum is 64K [default: 85% of the machine's memory, or of the memory cgroup's limit]
+    /// pages. In addition, the device's tables can use a quarter of the limit. A value of 0 means
+    /// no limit; the minimum is 64K [default: 85% of the machine's memory, or of the memory
+    /// cgroup's limit]
     #[arg(long, value_name = "SIZE", value_parser = MemLimit::parse)]
     pub(crate) mem_limit: Option<MemLimit>,
     /// Restore the file to the device of a running server; the device must be empty

@@ -79,10 +79,11 @@ pub(crate) struct ServeArgs {
     /// disconnected. An existing file is replaced when the new file is complete. A second SIGTERM,
     /// SIGINT or SIGQUIT aborts the save, and the disk is lost. If FILE can't be written, or was
     /// created or changed since the start, the disk is saved to FILE.1. If FILE.1 can't be written
-    /// either, the disk is saved in $XDG_STATE_HOME/uzram (or ~/.local/state/uzram). If all these
-    /// places fail, the server keeps running and tries again, until a save succeeds or 'uzram save'
-    /// saves the disk elsewhere. The exit code is 1 if the disk is not in FILE. Only one server is
-    /// allowed to use FILE, so the server locks the file .FILE.save-on-exit beside FILE
+    /// either, the disk is saved in $XDG_STATE_HOME/uzram (or ~/.local/state/uzram). If the disk
+    /// can't be saved in any of these places, the server keeps running and tries again, until a
+    /// save succeeds or 'uzram save' saves the disk elsewhere. The exit code is 1 if the disk is
+    /// not in FILE. Only one server is allowed to use FILE, so the server locks the file
+    /// .FILE.save-on-exit beside FILE
     #[arg(long, value_name = "FILE")]
     pub(crate) save_on_exit: Option<PathBuf>,
     /// Backing store to which 'uzram writeback' moves data: a block device, whose contents are
@@ -105,11 +106,12 @@ pub(crate) struct ServeArgs {
     pub(crate) block: Option<usize>,
     /// Maximum memory of the pages that hold compressed data, including the free space in these
     /// pages. Same-filled slots, and data that were written back, use no pages. At the limit,
-    /// writes fail with 'no space left'. Writes also fail if tables use more memory than a quarter
-    /// of the limit. With --set total_limit=SIZE, one limit applies to pages, tables and codecs'
-    /// buffers together. The memory of connections is not counted. A value of 0 means no limit; the
-    /// minimum is 64K. The default leaves memory for tables (22 bytes for each 4 KiB of --size) and
-    /// connections [default: 85% of the machine's memory or of the memory cgroup's limit, or less]
+    /// writes fail with 'no space left'. Writes also fail if the device's tables use more memory
+    /// than a quarter of the limit. With --set total_limit=SIZE, one limit applies to pages, tables
+    /// and codecs' buffers together. The memory of connections is not counted. A value of 0 means
+    /// no limit; the minimum is 64K. The default leaves memory for tables (22 bytes for each 4 KiB
+    /// of --size) and connections [default: 85% of the machine's memory or of the memory cgroup's
+    /// limit, or less]
     #[arg(long, value_name = "SIZE", value_parser = MemLimit::parse)]
     pub(crate) mem_limit: Option<MemLimit>,
     /// Set an attribute of the device before the device is created ('uzram attributes' lists the
@@ -138,12 +140,12 @@ pub(crate) struct ServeArgs {
     threads: Option<u16>,
     /// Also mount the device at DIR. In DIR, the file 'disk' is the disk, the directory 'attr'
     /// contains the attributes, and the file 'classes' shows the size classes. Needs root or
-    /// fusermount3. A dead mount of a killed server at DIR is unmounted first
+    /// fusermount3. A mount that a killed server has left at DIR is unmounted first
     #[arg(long, value_name = "DIR")]
     pub(crate) mount: Option<PathBuf>,
     /// Let programs map the file 'disk' of the mount with MAP_SHARED, as databases do. NBD clients
-    /// can then only read, and see data that programs write to a mapping after msync. Needs Linux
-    /// 6.6 or newer
+    /// can then only read. They see data that a program writes to a mapping only after the program
+    /// calls msync. Needs Linux 6.6 or newer
     #[arg(long, requires = "mount")]
     mmap: bool,
     /// Serve metrics for Prometheus over HTTP at /metrics. ADDRESS is PORT (on loopback) or

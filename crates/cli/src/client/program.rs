@@ -1,5 +1,5 @@
-//! `uzram stat PID`: prints the figures of a program of `uzram run` as a table, as metrics, or as
-//! one line per second.
+//! `uzram stat PID`: prints the statistics of a program that `uzram run` has started, as a table,
+//! as metrics, or as one line per second.
 
 mod metrics;
 mod watch;
@@ -12,7 +12,7 @@ use crate::text::json;
 use run::find;
 use rustix::process::Pid;
 
-/// Prints the figures of the program to which `process` belongs.
+/// Prints the statistics of the program to which `process` belongs.
 pub(super) fn stat(process: Pid, args: &StatArgs) -> Result<(), Error> {
     let program = find(process).map_err(failed)?;
     if args.watch {

@@ -68,7 +68,7 @@ pub(crate) fn run(args: &AnalyzeArgs, interrupt: &Interrupt) -> Result<Outcome, 
     Ok(Outcome { text, warnings: skipped.lines(), failure })
 }
 
-/// Returns an error if most of the sample could not be read, because the figures are then
+/// Returns an error if most of the sample could not be read, because the forecast is then
 /// unreliable.
 fn unread(report: &Report) -> Option<Error> {
     let Report { clusters, clusters_unread: unread, .. } = *report;

@@ -85,13 +85,13 @@ fn above_page(table: &ClassTable) -> usize {
     table.classes().iter().filter(|class| class.size > PAGE_SIZE).count()
 }
 
-/// Returns the number of object sizes that share the classes above a page, plus the size of a page.
-/// Returns `None` for a native geometry.
+/// Returns the number of object sizes that share the classes for objects larger than a page, plus
+/// the size of a page. Returns `None` for a native geometry.
 fn sizes_above_page(table: &ClassTable, order: u32) -> Option<usize> {
     let Geometry::Kernel(kernel) = table.geometry() else { return None };
     let unmerged = Geometry::Kernel(KernelGeometry { merge: false, ..kernel });
     let table = unmerged.table().ok().filter(|_| order > 0)?;
-    // The kernel also counts the size of a page, although its class is not above a page.
+    // The kernel also counts the size of a page, although that size is not larger than a page.
     Some(above_page(&table) + 1)
 }
 
@@ -113,8 +113,8 @@ fn text(table: &ClassTable, order: u32) -> String {
     text + &closing_line(table, order)
 }
 
-/// Returns the last line: the number of classes, and the bounds for blocks of a page and for blocks
-/// of the order.
+/// Returns the last line: the number of classes, and the watermark and the huge size, both for
+/// blocks of a page and for blocks of the order.
 fn closing_line(table: &ClassTable, order: u32) -> String {
     let above = above_page(table);
     let bounds = |order| {

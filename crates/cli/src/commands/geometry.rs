@@ -36,11 +36,11 @@ const RULES: Names<ChainRule> = &[
     ),
 ];
 
-/// The arguments that `uzram fill` and `uzram classes` share. Each has its own default of
-/// `--geometry`.
+/// The arguments that `uzram fill` and `uzram classes` share. Each of these commands has its own
+/// default of `--geometry`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct GeometryLine {
-    /// Size classes and zspages
+    /// Kind of size classes and zspages
     #[arg(long = "geometry", id = "geometry", value_name = "KIND", required = false)]
     #[arg(value_parser = named(KINDS), action = clap::ArgAction::Set)]
     is_native: bool,
@@ -50,7 +50,7 @@ pub(crate) struct GeometryLine {
     /// Rule of the kernel's geometry for the length of zspages [default: least-waste]
     #[arg(long, value_parser = named(RULES))]
     rule: Option<ChainRule>,
-    /// Do not merge size classes of the kernel's geometry whose zspages are alike
+    /// Keep size classes of the kernel's geometry separate even if their zspages are alike
     #[arg(long)]
     no_merge: bool,
 }

@@ -17,7 +17,7 @@ pub(crate) const BUFFERS_SHARE: u64 = 24;
 /// The bytes that a thread uses: the touched stack and heap, and the kernel's structures.
 pub(crate) const THREAD_BYTES: usize = 128 << 10;
 
-/// The bytes of tables of `uzram fill`'s device for each page of the disk size.
+/// The bytes that the tables of `uzram fill`'s device use for each page of the disk.
 pub(crate) const FILLED_ENTRY_BYTES: usize = 12;
 
 /// The number of pages in a batch of `uzram fill`. A thread takes one batch at a time.
@@ -37,11 +37,11 @@ pub(crate) const DICTIONARY_BYTES_MAX: usize = 8 << 20;
 /// spread over all files.
 pub(crate) const SAMPLE_BYTES: usize = 64 << 20;
 
-/// `uzram train-dictionary` holds out one of `HELD_ONE_OF` blocks.
+/// `uzram train-dictionary` holds out one of `HELD_ONE_OF` blocks to test the dictionary.
 pub(crate) const HELD_ONE_OF: usize = 8;
 
 /// The seed of the random choice of held-out blocks, which is the same in every run. The choice is
-/// random because a fixed step could match a period of the files.
+/// random because a fixed interval could match a period of the files.
 pub(crate) const SEED: u64 = 1;
 
 /// The number of passes of each codec over the blocks. `uzram train-dictionary` reports the median
@@ -63,7 +63,7 @@ pub(crate) const DICTIONARY_BYTES: RangeInclusive<usize> = 4 << 10..=64 << 10;
 /// dictionary.
 pub(crate) const TRAINED_MAX: usize = 8 << 20;
 
-/// The number of reads of the device's counter that measure the cost of one read.
+/// The number of times that the device's counter is read to measure the time of one such read.
 pub(crate) const COUNTER_LOOKS: usize = 1000;
 
 /// The number of pagemap entries that one call reads.
@@ -88,7 +88,7 @@ pub(crate) const OBJECT_ENTRY: f64 = 8.0;
 pub(crate) const OBJECT_IN_HEADER: f64 = 4.125;
 
 /// The other bytes of metadata that the forecast assumes, per zspage and per page of a zspage.
-/// These metadata are the header, the descriptor, and the tables of both.
+/// These metadata are the header, the descriptor, and the tables for headers and descriptors.
 pub(crate) const ZSPAGE: f64 = 110.0;
 pub(crate) const ZSPAGE_PAGE: f64 = 0.5;
 

@@ -105,7 +105,7 @@ mod tests {
         for (value, given, option) in [
             ("zstd", none, None),
             ("zstd(level=1)", none, Some("--level=1")),
-            // The command line's level follows the file's level, so it overrides that level.
+            // The level of the command line follows the file's level, and so overrides it.
             ("zstd(level=1)", level, Some("--level=1")),
             ("zstd(level=1)", other, None),
             ("zstd(level=1, dict=/d)", none, Some(both)),

@@ -1,4 +1,4 @@
-//! Starts a host in a process that has itself executed the program (in-3).
+//! Starts an injected host, in a process that has executed the program itself (in-3).
 //!
 //! # Safety
 //! The program's stack is as the kernel set it up, because the program has not started to run.
@@ -24,8 +24,8 @@ pub(crate) fn begin(settings: &OsStr, entry: &Entry) -> String {
         return message;
     }
     zeros.iter().flatten().for_each(zeros::map_again);
-    // SAFETY: the function changes only the list of this C library. If the function did not clear
-    // the list, a later panic would read the list from a stack that is already unmapped.
+    // SAFETY: the function changes only the environment list of this C library. If the function did
+    // not clear the list, a later panic would read the list from a stack that is already unmapped.
     unsafe { libc::clearenv() };
     let own = Release::Mapping(entry.host_stack..entry.host_stack + Entry::STACK_BYTES);
     // SAFETY: `entry.stack` is the program's stack, and `own` is the mapping of this stack.

@@ -1,6 +1,7 @@
 //! `uzram-host SETTINGS FILE PATH ARGV0 [ARGUMENTS]`: runs the program in FILE, which was executed
-//! as PATH, with its memory compressed. `uzram run` starts a host. The runtime also starts a host
-//! in place of each program that a program executes.
+//! as PATH, and compresses the program's memory. If no host can be injected, `uzram run` executes a
+//! host in place of the program. The runtime then executes a host in place of each program that
+//! this program executes.
 //!
 //! ```text
 //!   kernel: execve(uzram-host) -> start: FILE -> #! -> the runtime begins

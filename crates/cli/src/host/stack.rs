@@ -1,4 +1,4 @@
-//! The initial stack of a program, and the jump to it.
+//! The initial stack of a program, and the jump to the program.
 //!
 //! ```text
 //!   low | argc | argv ... 0 | envp ... 0 | auxiliary vector ... 0 0 | strings | high
@@ -35,7 +35,7 @@ pub(crate) struct Stack {
 /// The strings of an environment, and the pairs of an auxiliary vector.
 pub(crate) type Inherited = (Vec<&'static [u8]>, Vec<(usize, usize)>);
 
-/// Reads the environment's strings, and the auxiliary vector behind them.
+/// Reads the environment's strings, and the auxiliary vector that follows the environment.
 pub(crate) fn inherited(environment: *const *const c_char) -> Inherited {
     // SAFETY: these are the kernel's vectors, which end with zeros.
     unsafe {
@@ -142,12 +142,12 @@ pub(crate) enum Release {
     Mapping(Range<usize>),
 }
 
-/// Enters a program with `contents` at the start of its stack, and releases the memory of this
-/// stack.
+/// Enters a program with `contents` at the start of its stack, and releases the memory of the
+/// host's stack.
 ///
 /// # Safety
-/// `start` lies in the program's stack, and `entry` is its first instruction. No data on this stack
-/// are used again.
+/// `start` lies in the program's stack, and `entry` is the program's first instruction. No data on
+/// this stack are used again.
 pub(crate) unsafe fn enter(start: usize, contents: &[usize], entry: usize, release: &Release) -> ! {
     let (call, released) = match release {
         Release::Below => {

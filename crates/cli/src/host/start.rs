@@ -49,7 +49,7 @@ impl Failure {
 // SAFETY: the C library calls this function, and this program has no other symbol `main`.
 #[unsafe(no_mangle)]
 extern "C" fn main(count: c_int, arguments: *const *const c_char) -> c_int {
-    // The kernel places the environment behind the arguments.
+    // The kernel places the environment after the arguments.
     let environment = arguments.wrapping_add(count as usize + 1);
     // SAFETY: the C library passes `count` strings, which stay valid.
     let arguments: Vec<OsString> = unsafe { std::slice::from_raw_parts(arguments, count as usize) }

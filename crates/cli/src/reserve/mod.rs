@@ -71,8 +71,8 @@ impl<A> Reserved<A> {
         self.reserve.make(bytes)
     }
 
-    /// Returns true if more than 1/SHARE of the reserve is in use. Smaller use does not count,
-    /// because it can last long after memory is available again.
+    /// Returns true if more than 1/SHARE of the reserve is in use. The threshold is not 0, because
+    /// a part can stay in use long after memory is available again.
     pub fn is_short(&self) -> bool {
         self.reserve.taken.load(Relaxed) * UNIT > self.reserve.bytes.load(Relaxed) / SHARE
     }
@@ -198,7 +198,7 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for Reserved<A> {
             // no longer used.
             Some(unit) => unsafe { self.reserve.give(unit, layout.size()) },
             // SAFETY: the address does not lie in the reserve, so the inner allocator returned it.
-            // The caller promises the rest.
+            // The caller meets the other requirements of that allocator.
             None => unsafe { self.system.dealloc(at, layout) },
         }
     }

@@ -10,6 +10,6 @@ pub(crate) const ALIGN_MAX: usize = 4096;
 /// allocations by functions such as `try_reserve`.
 pub const LARGEST: usize = 64 << 10;
 
-/// Memory is short if more than 1/`SHARE` of the reserve is in use. Smaller use can last long after
-/// memory is available again.
+/// Memory is short if more than 1/`SHARE` of the reserve is in use. The threshold is not 0, because
+/// a part can stay in use long after memory is available again.
 pub const SHARE: usize = 4;

@@ -24,7 +24,7 @@ impl<'m> Units<'m> {
         Units { words: &mut [], taken: 0, lowest: 0 }
     }
 
-    /// Returns a bitmap in which each bit of `words` is a free unit.
+    /// Returns a bitmap in which each bit of `words` represents a free unit.
     pub(super) fn new(words: &'m mut [u64]) -> Self {
         words.fill(0);
         Units { words, taken: 0, lowest: 0 }

@@ -10,16 +10,16 @@ use std::path::PathBuf;
 use zcomp::Codec;
 use zram::memparse;
 
-/// Run a program whose heap and anonymous memory compress themselves
+/// Run a program whose heap and anonymous memory are compressed
 ///
 /// When the program reaches its limit, the memory that has not been used for the longest time is
 /// compressed. When the program touches compressed memory, this memory is decompressed. The program
 /// must be for x86-64, and runs unmodified. The program may be in any language, and linked to
-/// glibc, to musl or statically. A host, uzram-host, is mapped into the program's process. The
-/// environment of the program does not change. Reads, writes and system calls that only return
-/// information take about as long as without uzram. Every other system call takes some microseconds
-/// more. A host is also mapped into each program that the program executes, and all of these
-/// processes share the limit.
+/// glibc, to musl or statically. The host (the executable uzram-host, which contains uzram's
+/// runtime) is mapped into the program's process. The environment of the program does not change.
+/// Reads, writes and system calls that only return information take about as long as without uzram.
+/// Every other system call takes some microseconds more. The host is also mapped into each program
+/// that the program executes, and all of these processes share the limit.
 ///
 /// Compressed data count towards the limit and can't be evicted. If compressed data use the whole
 /// limit, the program continues above the limit. One line on standard error then reports how much
@@ -32,11 +32,12 @@ use zram::memparse;
 /// child. A process that sleeps or only computes does not evict memory.
 ///
 /// Each process is charged for its own memory. Compressed data that a parent and its children still
-/// share count once. If other memory that a parent and its children share would use a large part of
-/// the limit, this memory counts once; otherwise it counts for each process. The minimum of --limit
-/// is about 2 MiB with blocks of 4 KiB and lz4, and 10 MiB with blocks of 64 KiB and zstd. With the
-/// backend signal-mappings or signal-remap, these minimums are 14 MiB and 20 MiB. If --limit is
-/// below the minimum, the program is not run, and the message states the minimum.
+/// share are counted once. If other memory that a parent and its children share would use a large
+/// part of the limit, this memory is counted once; otherwise it is charged to each process. The
+/// minimum of --limit is about 2 MiB with blocks of 4 KiB and lz4, and 10 MiB with blocks of 64 KiB
+/// and zstd. With the backend signal-mappings or signal-remap, these minimums are 14 MiB and 20
+/// MiB. If --limit is below the minimum, the program is not run, and the message states the
+/// minimum.
 ///
 /// 'uzram stat PID' shows the memory and the activity of the processes while they run. Without
 /// --stats the program replaces this command. With --stats, SIGTERM, SIGINT, SIGHUP, SIGQUIT,
@@ -76,12 +77,13 @@ pub(crate) struct RunArgs {
     /// Level of the algorithm [default: the algorithm's default level]
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = level)]
     pub(crate) level: Option<i32>,
-    /// How accesses to compressed memory are detected: signal (marks in page tables, from Linux
-    /// 6.13), signal-mappings (protected mappings), signal-remap (protected mappings, without the
-    /// use of /proc/self/mem), or best. The value best selects the first of signal, signal-mappings
-    /// and signal-remap that the system supports and permits. The system limits the number of
-    /// mappings (vm.max_map_count), so signal-mappings and signal-remap evict several blocks
-    /// together. They evict 32 KiB at a time if --limit is 64 MiB, and 512 KiB if --limit is 1 GiB
+    /// How accesses to compressed memory are detected: signal (guard markers in page tables, from
+    /// Linux 6.13), signal-mappings (protected mappings), signal-remap (protected mappings, without
+    /// the use of /proc/self/mem), or best. The value best selects the first of signal,
+    /// signal-mappings and signal-remap that the system supports and permits. The system limits the
+    /// number of mappings (vm.max_map_count), so signal-mappings and signal-remap evict several
+    /// blocks together. They evict 32 KiB at a time if --limit is 64 MiB, and 512 KiB if --limit is
+    /// 1 GiB
     #[arg(long, value_name = "NAME", default_value = "best")]
     #[arg(value_parser = ["best", "signal", "signal-mappings", "signal-remap"])]
     #[arg(hide_possible_values = true)]
@@ -90,18 +92,18 @@ pub(crate) struct RunArgs {
     /// script that 'env' starts, only the memory of 'env' is compressed and counted
     #[arg(long)]
     pub(crate) first_only: bool,
-    /// Do not inject the host. Instead, the process executes the host, which maps the program. If
-    /// the system refuses ptrace, programs are always run in this way. /proc/PID/exe and debuggers
-    /// then show the host
+    /// Do not inject the host. Instead, the process executes the host, which maps the program, and
+    /// /proc/PID/exe and debuggers show the host. If the system refuses ptrace, programs are always
+    /// run in this way
     #[arg(long)]
     pub(crate) no_inject: bool,
     /// When the program has ended, print a table of its processes and their sum to standard error.
     /// The table contains the maximum memory, evictions, page faults, dispatched system calls, and
-    /// the time of the faults and calls. If a signal killed a process, its figures are from some
-    /// milliseconds before its end
+    /// the time of the faults and calls. If a signal killed a process, the row of the process shows
+    /// its state some milliseconds before the signal
     #[arg(long)]
     pub(crate) stats: bool,
-    /// Make each process append a line of JSON with its figures to FILE when the process ends
+    /// Make each process append a line of JSON with its statistics to FILE when the process ends
     #[arg(long, value_name = "FILE")]
     pub(crate) stats_file: Option<PathBuf>,
     /// Print one JSON object instead of the table of --stats

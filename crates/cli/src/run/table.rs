@@ -1,4 +1,4 @@
-//! Prints the figures of a program's processes as a table.
+//! Prints the statistics of a program's processes as a table.
 
 use crate::policy::TABLE_SHARE;
 use crate::text::human;

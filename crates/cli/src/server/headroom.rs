@@ -4,9 +4,9 @@
 //! ```text
 //!   address space  | program, reserve, save | pool, connections | for work | for the end |
 //! ```
-//! The pool leaves the parts "for work" and "for the end" free. Connections leave the part "for the
-//! end" free. If the system refuses a small allocation, the reserve serves it, because its failure
-//! would end the process.
+//! The pool does not grow into the parts "for work" and "for the end". Work for connections uses no
+//! part of "for the end". If the system refuses a small allocation, the reserve serves it, because
+//! a failed small allocation would end the process.
 
 use crate::MEMORY;
 use crate::admin::passed::Passed;

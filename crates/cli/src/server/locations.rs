@@ -60,7 +60,7 @@ fn state() -> Option<PathBuf> {
 
 impl SaveLocation {
     /// Returns the path to save to, and a lock that keeps other servers from this path until the
-    /// file exists. The given file needs no new lock, because it is locked since the server's
+    /// file exists. The given file needs no new lock, because the server has locked it at its
     /// start.
     ///
     /// # Errors

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use zram::{OpenLocked, open_locked};
 
 /// The end of a lock file's name. This end is longer than the suffix that a save adds to a name. So
-/// the server refuses a name that is too long for a save already at its start.
+/// the server already refuses at its start a name that is too long for a save.
 const ENDING: &str = ".save-on-exit";
 
 /// A held lock. Dropping the lock removes the lock file.

@@ -18,7 +18,7 @@ use zram::follow_links;
 /// The save file, which is locked so that no other server uses it.
 #[derive(Debug)]
 pub(super) struct SaveFile {
-    /// The path after symbolic links, which were resolved at the server's start.
+    /// The path of the file. Symbolic links in it were resolved at the server's start.
     pub(super) path: PathBuf,
     /// The file's stamp at the server's start, or after this process's last save.
     found: Mutex<Option<FileStamp>>,
@@ -103,7 +103,8 @@ impl SaveFile {
         self.is_protected.store(true, SeqCst);
     }
 
-    /// Records a save of the disk to `path`. If `path` is this save file, its stamp is updated.
+    /// Records a save of the disk to `path`. If `path` is this save file, the recorded stamp is
+    /// updated.
     pub(super) fn note_saved(&self, path: &Path) {
         let saved = fs::metadata(path).ok().map(FileStamp::from);
         if saved == there(&self.path) {

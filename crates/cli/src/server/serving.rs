@@ -115,7 +115,7 @@ impl Serving {
     /// Disconnects all users of the disk, and cancels the running job. No write is acknowledged
     /// afterwards. Returns the disk, the control server, and whether a write was possibly
     /// acknowledged. The control server still answers `stat` and saves the disk for clients. A
-    /// write is possible even if the server did not start completely.
+    /// client's write is possible even if the server did not start completely.
     pub(super) fn stop(self, until: Instant) -> (Arc<Open>, Option<Control>, bool) {
         let left = || until.saturating_duration_since(Instant::now());
         self.control.iter().for_each(Control::only_save);
@@ -123,7 +123,7 @@ impl Serving {
         let Served { disk, nbd, .. } = &*self.served;
         disk.cancel_job();
         let have_left = nbd.stop(left());
-        // Evaluated after the NBD server has stopped, because a client can connect before that.
+        // Evaluated after the NBD server has stopped, because a client can connect until then.
         let was_used = self.mounted.is_some() || nbd.was_used();
         let is_unmounted = self.mounted.is_none_or(|mounted| mounted.stop(left()));
         if !(have_left && is_unmounted) {

@@ -1,6 +1,6 @@
 //! Determines whether it is the server's or a client's turn to save the disk at the server's end.
 //! While the server pauses between two attempts, the first client that requests a save gets the
-//! turn. The server waits for the jobs that clients began earlier, because it needs the results.
+//! turn. The server waits for the jobs that clients began earlier, because it needs their results.
 
 use rustix::io::Errno;
 use serve::control::Refusal;
@@ -22,8 +22,8 @@ struct Now {
     asked: u64,
 }
 
-/// A job that a client began while the disk was served. The job counts as running until this value
-/// is dropped.
+/// A job that a client began while the disk was served. The job is treated as running until this
+/// value is dropped.
 struct ClientJob<'t>(&'t Turn);
 
 #[derive(Debug, Default)]

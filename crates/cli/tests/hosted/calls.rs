@@ -2,8 +2,8 @@
 //! be the same as in a native run, without `uzram run`.
 //!
 //! `testkit::calls` contains the cases. The two ignored tests below issue the calls. The tests run
-//! as separate programs: natively, with a host, and natively again. If both native runs have the
-//! same result, the run with a host must have this result too.
+//! as separate programs: natively, with a host (`uzram-host`), and natively again. If both native
+//! runs have the same result, the run with a host must have this result too.
 #![allow(unsafe_code)]
 
 use crate::support::Place;

@@ -155,7 +155,8 @@ fn limits_of_memory_are_kept_and_inherited() {
     assert!(stats.sum("evicted") > 10_000, "{}", stats.sum("evicted"));
 }
 
-/// A process that shares the memory can read it while all threads are stopped (di-15).
+/// A process that shares the program's memory can read that memory while all threads of the program
+/// are stopped (di-15).
 #[test]
 fn memory_of_stopped_threads_is_found() {
     let place = Place::new();
@@ -209,7 +210,7 @@ fn each_backend_finds_it() {
         let stats = checks_itself(&Place::new(), &settings, 2);
         assert!(stats.sum("evicted") > 1000 && stats.sum("filled") > 1000, "{backend}");
         let told = stats.0[0]["backend"].as_str().unwrap();
-        // On a kernel without marks in page tables, another backend replaces `signal`.
+        // On a kernel without guard markers in page tables, another backend replaces `signal`.
         assert!(told == backend || backend == "signal", "{backend}: {told}");
     }
 }
@@ -254,7 +255,7 @@ fn each_process_tells_what_it_did_itself() {
     let command = [program.to_str().unwrap(), "24"];
     let (shown, stats) = place.hosted("limit=8000000", &command);
     assert_eq!((&*shown.output, &*shown.status), ("", "exit status: 0"));
-    // The figures of a child of `vfork` are included in the figures of its parent.
+    // The statistics of a child of `vfork` are included in those of its parent.
     let [forked, cloned, parent] = &stats.0[..] else { panic!("{:?}", stats.0) };
     let of = |line: &Value, name: &str| line[name].as_u64().unwrap();
     assert!(of(parent, "evicted") > 4000 && of(parent, "first_touches") > 6000, "{parent}");

@@ -10,8 +10,8 @@ import java.util.zip.CRC32;
 
 /**
  * Threads load and change tables of an H2 database in the memory of this process, and query them
- * until the input ends. Then it prints the contents of all tables: they depend on the arguments
- * alone, because additions commute.
+ * until the input ends. Then the program prints the contents of all tables, which depend only on
+ * the arguments, because additions commute.
  *
  * <pre>Load ROWS THREADS</pre>
  */

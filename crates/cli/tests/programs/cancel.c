@@ -27,7 +27,7 @@ static char fifo[] = "fifo";
 static volatile int is_over, were_cleaned;
 
 // A function that makes a system call with the memory at `at`. If `waits` is set, the call waits
-// for ever.
+// forever.
 typedef ssize_t Function(char *at, int waits);
 
 static ssize_t reads(char *at, int waits) {

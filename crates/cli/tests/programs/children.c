@@ -1,5 +1,5 @@
-// Forks children of a program that has evicted much memory. Each child does little work, as its
-// figures show when it ends.
+// Forks children of a program that has evicted much memory. Each child does little work, which its
+// statistics show when the child ends.
 //
 //   children MIB
 #define _GNU_SOURCE

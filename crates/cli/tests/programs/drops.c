@@ -42,7 +42,8 @@ static void pass(int ends[2]) {
 
 static void *waits(void *ignored) {
     char byte = 0;
-    // In a process with several threads, a C library makes system calls by a different instruction.
+    // In a process with several threads, a C library makes system calls by another `syscall`
+    // instruction.
     for (int i = 0; i < CALLS; i++) pass(first);
     CHECK(read(second[0], &byte, 1) == 1 && byte == 5);
     return ignored;

@@ -1,5 +1,5 @@
-// A program that checks itself: goroutines build and change trees, maps and slices, and know at any
-// time which values they have to hold. Collections and children of the system run beside them.
+// A program that checks its own memory. Goroutines build and change trees, maps and slices, and
+// check their contents. Garbage collections and child processes run at the same time.
 //
 //	heap SEED STEPS GOROUTINES
 package main

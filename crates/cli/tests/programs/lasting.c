@@ -46,8 +46,8 @@ static void stays(char *at) {
 		CHECK(pages[nth] & 1);
 }
 
-// After `vmsplice`, a pipe holds the program's pages, so the pipe contains later writes to the
-// pages.
+// After `vmsplice`, a pipe holds the program's pages, so a reader of the pipe gets later writes to
+// the pages.
 static void spliced(void) {
 	int pipes[2];
 	char *at = gone(1), back[BYTES];

@@ -1,4 +1,5 @@
-"""Runs a module of Python's own tests. Writes a line for each test: how it ended, and its name.
+"""Runs a module of Python's own tests. Writes a line for each test, with the result and the name
+of the test.
 
     modules.py RESULTS MODULE
 """
@@ -8,7 +9,7 @@ import sys
 import tempfile
 import unittest
 
-# On a machine with a VSOCK that has no peer, a test of VSOCK waits for ever.
+# On a machine with a VSOCK that has no peer, a test of VSOCK waits forever.
 LEFT_OUT = "VSOCK"
 
 
@@ -50,7 +51,7 @@ class Result(unittest.TextTestResult):
 
 
 def leave_out(suite):
-    """Takes tests out of a suite."""
+    """Removes tests from a suite."""
     for nth, test in enumerate(suite._tests):
         if isinstance(test, unittest.TestSuite):
             leave_out(test)

@@ -1,6 +1,6 @@
 // A process reads and writes its own memory and its child's memory by `process_vm_readv` and
-// `process_vm_writev`. The calls use vectors and any offset, while the child waits or uses its
-// memory.
+// `process_vm_writev`. The calls use several buffers at any offset, while the child waits or uses
+// its memory.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdint.h>

@@ -2,10 +2,10 @@
 // restriction, the program uses its memory, or executes the program in the other arguments. The
 // first argument selects the restriction. `strict` is the strict mode. `narrow` is a filter that
 // allows reads, writes and exit. `wide` is a filter that refuses one call. `host` is a filter that
-// kills the process at calls that a host makes. `refused` is a filter that the kernel does not
-// accept. `child` makes a child of `vfork` install `host`. `heap` is a filter that allows `brk`.
-// `number` is a filter that kills the process at `getpid` and `gettid`. `probe` requests the strict
-// mode as libraries do to detect it.
+// kills the process at calls that `uzram-host` makes. `refused` is a filter that the kernel does
+// not accept. `child` makes a child of `vfork` install `host`. `heap` is a filter that allows
+// `brk`. `number` is a filter that kills the process at `getpid` and `gettid`. `probe` requests the
+// strict mode as libraries do to detect it.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <malloc.h>
@@ -103,7 +103,8 @@ static char *pieces[4096];
 static void use_heap(void) {
     struct rlimit limit;
     if (getrlimit(RLIMIT_DATA, &limit)) _exit(5);
-    // A host adds the size of its own mappings to the limit of address space.
+    // The runtime, which has left the process, has added the memory that only the kernel counts to
+    // the program's soft limit of data.
     put(limit.rlim_cur >= (200 << 20) && limit.rlim_max < 1L << 40 ? "limit\n" : "no limit\n");
     for (int turn = 0; turn < 3; turn++) {
         for (int nth = 0; nth < 4096; nth++) {

@@ -1,4 +1,4 @@
-//! Tests `--stats`, which reports the figures of processes as text or as JSON.
+//! Tests `--stats`, which reports the statistics of processes as text or as JSON.
 
 use crate::support::{Ended, end, text};
 use crate::{end_of, run};
@@ -54,8 +54,8 @@ fn a_job_that_evicts_gives_the_same() {
     }
 }
 
-/// Evicted zeros use no memory. Blocks that are opened ahead with their neighbours use no memory
-/// until they are touched.
+/// Evicted zeros use no memory. Blocks that are opened together with a touched neighbour use no
+/// memory until they are touched themselves.
 #[test]
 fn what_is_resident_is_what_takes_memory() {
     const MAPPINGS: &str = "
@@ -184,8 +184,8 @@ os.kill(os.getpid(), 9)";
     }
 }
 
-/// A process that executed a program without a runtime does not count as killed. A process that
-/// could not write its line still has figures.
+/// A process that executed a program without a runtime is not reported as killed. The statistics of
+/// a process that could not write its line are still reported.
 #[test]
 fn processes_without_a_report_are_not_all_killed() {
     let script = ["bash", "-c", "/bin/true | /bin/cat; /bin/true; exit 0"];

@@ -1,5 +1,5 @@
-//! Tests programs into which a host is injected. Neither the programs nor their observers detect
-//! the host.
+//! Tests programs into which a host (`uzram-host`) is injected. Neither the programs nor their
+//! observers detect the host.
 
 use crate::programs::Programs;
 use crate::support::{UZRAM, end};

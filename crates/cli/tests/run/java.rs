@@ -29,7 +29,7 @@ const PACKAGES: [&str; 9] =
     ["builder", "compare", "event", "exception", "function", "math", "mutable", "reflect", "tuple"];
 
 /// Returns a command that runs Java, with a limit if `stats` is set. Each process then appends its
-/// figures to the file `stats`.
+/// statistics to the file `stats`.
 fn java(stats: Option<&Path>) -> Command {
     let Some(stats) = stats else {
         let mut command = Command::new("java");

@@ -453,7 +453,7 @@ static void *work(void *nth) {
     if (pipe(ends) != 0) exit(2);
     for (int call = 0; call < CALLS; call++) {
         seed = seed * 6364136223846793005 + 1442695040888963407;
-        // Three of four calls are about a page that was just used.
+        // Three of four calls use the same page as the previous call.
         unsigned page = call % 4 ? page : seed >> 33;
         char *at = memory + (page % (PAGES / 4 - 2) * 4 + (unsigned long)nth) * 4096;
         size_t bytes = seed >> 20 & 4095;

@@ -84,7 +84,7 @@ fn processes_are_shown_while_they_run() {
             assert!(of(parent, "evicted") > 2000 && of(parent, "faults") > 100, "{told}");
             assert!(of(parent, "compressed") > 1 << 20 && of(parent, "calls") > 5, "{told}");
             assert!(of(child, "first_touches") < 100, "{told}");
-            // Each process has its own copy of the compressed data, so both copies count.
+            // Each process has its own copy of the compressed data, so both copies are counted.
             assert!(of(child, "tree_held") > 1 << 20, "{told}");
             let sum = of(parent, "tree_held") + of(child, "tree_held");
             assert_eq!(of(&told["sum"], "tree_held"), sum, "{told}");

@@ -16,7 +16,7 @@
 
 #define WORDS (4096 / sizeof(uint64_t))
 
-// The number of words in the shared file before the rows with the processes' figures.
+// The number of words in the shared file before the rows with the processes' statistics.
 #define SLOTS_END (16 + 16 * 510)
 
 static size_t pages;

@@ -20,7 +20,7 @@ struct Tree {
     program: String,
 }
 
-/// The result of a program with the figures of its processes.
+/// The result of a program with the statistics of its processes.
 struct Told {
     ended: Ended,
     processes: Vec<Value>,
@@ -57,7 +57,7 @@ impl Tree {
     }
 
     /// Returns the command that runs the program with this limit. The program's processes write
-    /// their figures.
+    /// their statistics.
     fn command(&self, limit: &str, args: &[&str]) -> Command {
         let mut command = run(&["--limit", limit, "--stats", "--json", "--stats-file"]);
         command.arg(self.stats()).arg("--").arg(&self.program).args(args);
@@ -89,7 +89,7 @@ impl Tree {
     }
 }
 
-/// Returns the sum of one memory figure of the kernel over the processes of a session.
+/// Returns the sum of one of the kernel's memory statistics over the processes of a session.
 fn seen(session: u32, name: &str) -> u64 {
     let of = |path: PathBuf| {
         let stat = fs::read_to_string(path.join("stat")).ok()?;
@@ -112,7 +112,7 @@ impl Drop for Ends {
 
 /// Returns the maximum memory of a program. Two consecutive samples must have reached this value.
 /// The program's first process begins a session. All processes are stopped during a sample.
-/// Otherwise memory could move to a process that is sampled later, and count twice.
+/// Otherwise memory could move to a process that is sampled later, and be counted twice.
 fn most_seen(command: &Command, name: &str) -> u64 {
     let mut own = Command::new("setsid");
     own.arg(UZRAM).args(command.get_args());
@@ -231,7 +231,7 @@ fn what_a_process_did_before_it_executed_a_program_is_told() {
     let same = Tree::new().told("32M", &["hold", "48"]);
     let [child, process] = &told.processes[..] else { panic!("{:?}", told.processes) };
     let of = |line: &Value, name: &str| line[name].as_u64().unwrap();
-    // The figures count once, although an earlier `execve` failed.
+    // The statistics are counted once, although an earlier `execve` failed.
     for name in ["evicted", "filled", "faults", "first_touches"] {
         let (first, alone) = (of(process, name), same.sum(name));
         assert!(first > 500 && first.abs_diff(alone) < alone / 2, "{name}: {process}, {alone}");
@@ -305,7 +305,7 @@ fn a_limit_that_can_not_be_kept_is_explained() {
     of("hold", "120", "compressed");
 }
 
-/// Shared memory counts once, not once for each process that maps it.
+/// Shared memory is counted once, not once for each process that maps it.
 #[test]
 fn shared_memory_counts_once() {
     let told = Tree::new().told("200M", &["shm", "40"]);

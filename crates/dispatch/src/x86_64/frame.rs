@@ -16,7 +16,7 @@ const FP_LEGACY_BYTES: usize = 512;
 pub(crate) const RED_ZONE: usize = 128;
 /// Flags that are cleared when a handler begins: direction, single step and resume.
 const FLAGS_CLEARED: usize = 0x400 | 0x100 | 0x1_0000;
-/// The mask of the flags that `lahf` stores, the zero flag, and the overflow flag.
+/// The masks of the flags that `lahf` stores, of the zero flag, and of the overflow flag.
 const LOW: usize = 0xd5;
 const ZERO: usize = 0x40;
 const OVERFLOW: usize = 0x800;
@@ -143,13 +143,13 @@ impl Context {
         self.registers.rax = number;
     }
 
-    /// Moves the context behind a call, and sets the registers that a call changes.
+    /// Moves the context to `address`, as after a call, and sets the registers that a call changes.
     pub(crate) fn return_to(&mut self, address: usize) {
         self.set_return(address);
         self.registers.r11 = self.registers.flags & !RESUME;
     }
 
-    /// Moves the context behind a call. r11 must already contain the flags.
+    /// Moves the context to `address`, as after a call. r11 must already contain the flags.
     pub(crate) fn set_return(&mut self, address: usize) {
         (self.registers.rip, self.registers.rcx) = (address, address);
     }

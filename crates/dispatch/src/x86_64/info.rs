@@ -13,7 +13,7 @@ pub(crate) struct Info {
     pub(crate) errno: i32,
     pub(crate) code: i32,
     padding: i32,
-    /// In SIGSYS, the address behind the instruction that made the call.
+    /// In SIGSYS, the address after the instruction that made the call.
     pub(crate) call_address: usize,
     number: i32,
     arch: u32,

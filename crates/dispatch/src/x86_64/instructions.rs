@@ -63,7 +63,7 @@ pub(crate) struct Issue {
     pub(crate) number: usize,
     pub(crate) args: [usize; 6],
     pub(crate) result: isize,
-    /// The mask during the call, or null if all signals are blocked.
+    /// The mask during the call, or null if the mask does not change.
     pub(crate) mask: *const u64,
     /// The mask of this thread before and after the call.
     pub(crate) block: *const u64,
@@ -98,7 +98,7 @@ pub(crate) fn restorer() -> usize {
     address!(uzram_dispatch_restorer)
 }
 
-/// Returns the handler of all signals, which calls `on_signal`.
+/// Returns the handler of all signals, which calls `uzram_dispatch_on_signal`.
 pub(crate) fn entry() -> usize {
     address!(uzram_dispatch_entry)
 }
@@ -135,7 +135,7 @@ pub(crate) fn after_copy(instruction: usize) -> Option<usize> {
 /// Makes a system call that is not dispatched. Returns the result, or a negative error number.
 ///
 /// # Safety
-/// The requirements of the call apply. The call does not return twice.
+/// The caller meets the requirements of the system call. The call does not return twice.
 pub unsafe fn raw_syscall(number: usize, args: [usize; 6]) -> isize {
     let [a, b, c, d, e, f] = args;
     // SAFETY: the caller guarantees the requirements of the call.
@@ -158,8 +158,8 @@ pub(crate) unsafe fn issue(issue: *mut Issue) {
     unsafe { uzram_dispatch_issue(issue) }
 }
 
-/// Creates a child whose program continues with the frame at `frame`. Returns the child's number,
-/// or a negative error number.
+/// Creates a child whose program continues with the frame at `frame`. Returns the child's ID, or a
+/// negative error number.
 ///
 /// # Safety
 /// `args` set the child's stack to end at `frame`, and the kernel can return from that frame.

@@ -49,7 +49,7 @@ uzram_dispatch_is_fast:
     .globl uzram_dispatch_start
 uzram_dispatch_start:
 
-    # Returns from a signal. rsp is the address behind the frame's first word.
+    # Returns from a signal. rsp is the address after the frame's first word.
     .hidden uzram_dispatch_restorer
     .globl uzram_dispatch_restorer
 uzram_dispatch_restorer:

@@ -155,7 +155,7 @@ fn held(rip: usize, is_zero: bool) -> (Pinned, Result) {
     }
 }
 
-/// Returns the address behind the call instruction of `slow`.
+/// Returns the address after the call instruction of `slow`.
 pub(crate) fn slow_end() -> usize {
     at!(uzram_dispatch_slow_end)
 }

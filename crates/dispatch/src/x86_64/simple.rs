@@ -2,7 +2,7 @@
 //! instructions read.
 //!
 //! ```text
-//!   site: jmp -> stub: rcx = the address behind it -> `simple`: syscall -> site
+//!   site: jmp -> stub: rcx = the address after it -> `simple`: syscall -> site
 //!                                                         '- not simple: `slow` -> SIGSYS
 //! ```
 //! di-12: `simple` issues a call with a buffer only if no byte of the buffer can be evicted during
@@ -22,7 +22,7 @@ const CLASSES_MAX: usize = 512;
 /// The state of a resident managed block, in the low 4 bits of its word. Simple calls are allowed
 /// to access the block.
 pub const RESIDENT: u32 = 1;
-/// The state of a plain block (the kernel alone manages it). Simple calls are allowed to access a
+/// The state of a plain block, which the kernel alone manages. Simple calls are allowed to access a
 /// block in this state.
 pub const PLAIN: u32 = 7;
 /// One pin in a managed block's word. The upper 16 bits contain the number of pins.
@@ -77,7 +77,8 @@ fn state() -> &'static State {
     unsafe { &STATE }
 }
 
-/// Returns whether simple.s issues a call. Returns false for all calls before [`set`].
+/// Returns whether simple.s can issue calls with this number. Returns false for all numbers before
+/// [`set`].
 pub(crate) fn is_simple(number: usize) -> bool {
     state().classes.get(number).is_some_and(|class| class.load(Relaxed) != 0)
 }
@@ -101,8 +102,8 @@ pub fn set(simple: &Simple) {
 /// Sets a range of managed addresses whose blocks have no words. Calls with a buffer in this range
 /// are dispatched.
 pub fn set_windows(windows: &Range<usize>) {
-    // The order of the stores ensures that the published range always contains every address of
-    // `windows`.
+    // The range only grows. Between the stores, it still contains every address of the earlier
+    // range.
     state().windows_start.store(windows.start, Relaxed);
     state().windows_end.store(windows.end, Release);
 }

@@ -68,7 +68,7 @@ uzram_dispatch_state:
 uzram_dispatch_\name:
     .endm
 
-    # Stubs jump here, with the address behind the call in rcx. Issues the call if the call does not
+    # Stubs jump here, with the address after the call in rcx. Issues the call if the call does not
     # need the hook; else makes the kernel dispatch the call. Changes rcx and r11, as any call does.
     .balign 16
     label simple

@@ -6,8 +6,8 @@
 //!       jmp [rip + ...]
 //!   24: site + 2 + n
 //! ```
-//! The moved instruction has the same effect at each address and can't fault, so a thread is
-//! interrupted either before or behind it.
+//! The moved instruction has the same effect at each address. A thread is interrupted either before
+//! or after it.
 //!
 //! # Safety
 //! Only the address of the symbol is taken.
@@ -84,8 +84,8 @@ fn moved_bytes(code: &[u8]) -> Option<usize> {
     }
 }
 
-/// Returns the code of a site's tail. `behind` is the address behind the site, and `moved` are the
-/// bytes at that address. Returns `None` if the instruction at `behind` can't be moved.
+/// Returns the code of a site's tail. `behind` is the address after the site's call, and `moved`
+/// are the bytes at that address. Returns `None` if the instruction at `behind` can't be moved.
 pub(crate) fn code(behind: usize, moved: &[u8; MOVED_MAX]) -> Option<[u8; BYTES]> {
     let bytes = moved_bytes(moved)?;
     let mut code = [0xcc; BYTES];

@@ -3,11 +3,11 @@
 
 use crate::support::{Counts, Place};
 
-/// The instruction behind the call. `other` is an instruction that can't be moved to a tail. The
-/// address of the stub of `pad` is in use, and a pad lies behind the call.
+/// The shapes of a call, by the instruction after it. `other` is an instruction that can't be moved
+/// to a tail. The address of the stub of `pad` is in use, and a pad lies after the call.
 const SHAPES: [&str; 5] = ["other", "cmp", "mov", "ret", "pad"];
 
-/// Runs a test of simple.c for each kind of instruction that can follow the call.
+/// Runs a test of simple.c for each shape.
 fn run(test: &str) -> Vec<[Counts; 2]> {
     run_shapes(test, &SHAPES)
 }

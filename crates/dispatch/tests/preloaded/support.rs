@@ -68,7 +68,8 @@ impl Place {
         counts
     }
 
-    /// Runs a line of the shell like [`same`](Self::same). The line can start several processes.
+    /// Runs a line of the shell, as [`same`](Self::same) runs a program. The line can start several
+    /// processes.
     pub fn same_line(&self, line: &str) -> Counts {
         self.same(&["sh", "-c", line])
     }

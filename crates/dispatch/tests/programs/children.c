@@ -1,4 +1,4 @@
-// Threads and processes: each kind of clone, registers, stacks, and many children at the same time.
+// Tests threads and processes: each kind of clone, registers, stacks, and many children at once.
 #include "common.h"
 #include <sys/prctl.h>
 
@@ -269,7 +269,8 @@ static void dispatch(void) {
     printf("%d %d\n", result, errno);
 }
 
-// Makes calls that the hook answers, and accesses a page that the hook maps: see `counting.rs`.
+// Makes calls that the hook changes or does not issue, and accesses a page that the hook maps: see
+// `counting.rs`.
 static void meddled(void) {
     char *page = (char *)0x555500000000;
     int ends[2];

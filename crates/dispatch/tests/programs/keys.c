@@ -1,4 +1,5 @@
-// Protection keys: the access rights that calls set, and those that the kernel and handlers use.
+// Tests protection keys: the access rights that calls set, and those that the kernel and handlers
+// use.
 #include "common.h"
 
 static char *page;

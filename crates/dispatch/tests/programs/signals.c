@@ -1,4 +1,4 @@
-// Signals: stacks, masks, jumps out of handlers, restarted calls.
+// Tests signals: stacks, masks, jumps out of handlers, and restarted calls.
 #include "common.h"
 #include <linux/filter.h>
 #include <linux/seccomp.h>

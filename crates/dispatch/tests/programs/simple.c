@@ -1,4 +1,4 @@
-// Simple calls, made without a signal: registers, results, signals, threads, and code that changes.
+// Tests simple calls, made without a signal: registers, results, signals, threads, changed code.
 #include "common.h"
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -14,16 +14,16 @@
 #define WARM 64
 #define PATTERN 0x1111111111111111UL
 
-// Words 0 to 15 are the registers in the order of `push` below; word 16 is the flags.
+// Words 0 to 15 are the registers, as the enum `RAX` ... below numbers them; word 16 is the flags.
 struct registers {
     long general[16];
     long flags;
     char vectors[16][16];
 };
 
-// The call of each shape. The bytes behind the call determine the address of the stub. The stub
-// lies about 20 MB above the call for `cmp`, 1 GB below the call for `mov`, and 57 MB below the
-// call for other shapes.
+// The call of each shape. The bytes after the call determine the address of the stub. The stub lies
+// about 20 MB above the call for `cmp`, 1 GB below the call for `mov`, and 57 MB below the call for
+// other shapes.
 __asm__(
     ".macro shape name, lines\n"
     ".globl site_call_\\name, site_\\name\n"
@@ -408,7 +408,7 @@ static void filter(void) {
     warm();
 }
 
-// Makes calls with a stack pointer below which no memory is mapped.
+// Makes calls with a stack pointer below which no memory is accessible.
 static long on_edge(char *top) {
     long result;
     __asm__ volatile(
@@ -426,7 +426,7 @@ static void edge(void) {
 }
 
 // The number of single steps in the last round, and in the first round. With one thread, the last
-// round ends behind the call. All shapes have the same instructions up to the call.
+// round ends after the call. All shapes have the same instructions up to the call.
 #define STEPS_MAX (shape == OTHER ? 110 : 100)
 #define STEPS_MIN (shape == OTHER ? 1 : 72)
 #define FLAGS_AT offsetof(struct user, regs.eflags)

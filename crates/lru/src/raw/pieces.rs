@@ -15,7 +15,7 @@ pub struct Pieces {
     order: u32,
     /// The number of bytes that a new pool uses.
     new_bytes: usize,
-    /// The number of bytes that a pool uses beside its pages after its first store.
+    /// The number of bytes that a pool uses in addition to its pages after its first store.
     pub begun_bytes: usize,
     /// The sum of the lengths of the stored pieces in bytes.
     pub compressed: u64,

@@ -1,5 +1,5 @@
 //! Samples of small values, with which a dictionary is trained. This module also computes the
-//! amount of small values from which on a dictionary saves memory.
+//! amount of small values at which a dictionary begins to save memory.
 
 use super::coder::{Coder, Form, Method};
 use super::packed::Packed;

@@ -93,7 +93,7 @@ impl<K> Slots<K> {
         self.slots.count()
     }
 
-    /// Takes a free slot into use. Returns `None` if the maximum number of slots is in use.
+    /// Takes a free slot. Returns `None` if the maximum number of slots is in use.
     pub fn take(&mut self, used_as: Use) -> Option<u32> {
         if self.free.youngest == NONE {
             let first = self.count();

@@ -27,7 +27,7 @@ impl Fields {
         bytes(&self.text, name)
     }
 
-    /// Returns the number in the line `name`, in bytes. A missing line is an error.
+    /// Returns the number in the line `name`, in bytes.
     ///
     /// # Errors
     /// Fails if the file has no such line.

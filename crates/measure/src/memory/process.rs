@@ -15,10 +15,10 @@ pub struct HeldMemory {
 }
 
 impl HeldMemory {
-    /// Returns the current figures.
+    /// Returns the current memory use.
     ///
     /// # Errors
-    /// Fails if the kernel does not report these figures.
+    /// Fails if the kernel does not report it.
     pub fn now() -> Result<Self, Untold> {
         let rollup = Fields::read(ROLLUP);
         let held = rollup.known("Rss")? + rollup.known("Swap")?;
@@ -38,7 +38,7 @@ pub struct ProcessMemory {
 }
 
 impl ProcessMemory {
-    /// Returns the current figures. `status` is used only if `smaps_rollup` is missing, because
+    /// Returns the current memory use. `status` is used only if `smaps_rollup` is missing, because
     /// `status` counts resident pages approximately.
     pub fn now() -> Self {
         let (rollup, status) = (Fields::read(ROLLUP), Fields::read(STATUS));

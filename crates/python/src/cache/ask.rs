@@ -19,7 +19,7 @@ pub(super) struct Asked<'a, 'py> {
 
 impl<'a, 'py> Asked<'a, 'py> {
     /// # Errors
-    /// If the key has no hash.
+    /// Fails if the key has no hash.
     pub(super) fn new(key: &'a Bound<'py, PyAny>) -> PyResult<Self> {
         // Python's hashes of consecutive numbers are consecutive. The middle bits of the product
         // depend on all bits of the hash.
@@ -27,7 +27,7 @@ impl<'a, 'py> Asked<'a, 'py> {
         Ok(Asked { key, hash: (spread >> 32) as u32, is_plain: is_plain(key) })
     }
 
-    /// Compares the key with a stored key. If that possibly runs Python code, returns
+    /// Compares the key with a stored key. If the comparison possibly runs Python code, returns
     /// [`Comparison::Unknown`].
     pub(super) fn compare(&self, kept: &Key) -> Comparison<Key> {
         match same::is_same(kept, self.key) {
@@ -41,7 +41,7 @@ impl<'a, 'py> Asked<'a, 'py> {
 /// Compares the key with stored keys that have the same hash.
 ///
 /// # Errors
-/// An exception that a comparison raises.
+/// Returns the exception that a comparison raises.
 pub(super) fn judge(
     key: &Bound<'_, PyAny>,
     unknown: Vec<(Id, Key)>,

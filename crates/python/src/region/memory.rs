@@ -23,7 +23,7 @@ impl Memory {
     /// Returns the region, which another thread can close at any time.
     ///
     /// # Errors
-    /// `ValueError` if the region is closed.
+    /// Returns `ValueError` if the region is closed.
     pub(crate) fn get(&self) -> Answer<Arc<uzram::Region>> {
         lock(&self.0).region.clone().ok_or_else(|| closed("region"))
     }
@@ -36,7 +36,7 @@ impl Memory {
     /// Counts a user, and returns the region. The region can't be closed until `leave` is called.
     ///
     /// # Errors
-    /// As for [`get`](Self::get). After an error no user is counted.
+    /// Fails as [`get`](Self::get) does. After an error no user is counted.
     pub(crate) fn take(&self) -> Answer<Arc<uzram::Region>> {
         let mut open = lock(&self.0);
         let region = open.region.clone().ok_or_else(|| closed("region"))?;
@@ -52,7 +52,7 @@ impl Memory {
     /// Closes the region. To close a closed region has no effect.
     ///
     /// # Errors
-    /// `BufferError` if the region has users.
+    /// Returns `BufferError` if the region has users.
     pub(crate) fn close(&self, py: Python<'_>) -> Answer<()> {
         let mut open = lock(&self.0);
         if open.users > 0 {

@@ -105,7 +105,7 @@ class Buffers(unittest.TestCase):
         device.write(0, data)
         device.readinto(0, data)
         self.assertRaises(uzram.Error, device.write, SIZE, data)
-        data.append(1)  # A BufferError if a view were left.
+        data.append(1)  # Raises BufferError if a view is left.
 
     def test_nothing_leaks(self):
         device = uzram.Device(SIZE)

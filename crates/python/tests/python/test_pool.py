@@ -188,7 +188,7 @@ class Misuse(unittest.TestCase):
             pool.readinto(handle, data)
             self.assertEqual(sys.getrefcount(pool.read(handle)), 1)
             pool.free(handle)
-        data.append(1)  # A BufferError if a view were left.
+        data.append(1)  # Raises BufferError if a view is left.
         self.assertEqual((sys.getrefcount(data), len(pool)), (before, 0))
         del pool
         gc.collect()

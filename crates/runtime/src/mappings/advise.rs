@@ -26,7 +26,8 @@ enum Means {
     Nothing,
     /// Children of a fork do not inherit the memory (`true`), or inherit it again (`false`).
     LeftOut(bool),
-    /// The runtime does not support the value, so the memory becomes plain.
+    /// The runtime does not support the value, so the memory becomes plain: the kernel alone
+    /// manages it.
     Other,
 }
 

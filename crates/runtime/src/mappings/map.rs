@@ -1,4 +1,4 @@
-//! New mappings and unmapping: `mmap`, `munmap`.
+//! Handles `mmap` and `munmap`.
 
 use super::kind::{is_executable_data, is_private_anonymous, kind_of};
 use super::windows::map_outside;
@@ -58,7 +58,7 @@ pub(super) fn map(space: &mut Space, arena: &Arena, args: [usize; 6]) -> Answer 
     let managed = kind.or(is_executable.then_some(Kind::Data)).filter(|_| space.is_serving);
     let Some((managed, wanted)) = managed.zip(wanted) else {
         // If the call specifies no address, the kernel chooses an address outside of the arena,
-        // because all addresses of the arena are mapped in the kernel.
+        // because the kernel has mapped the whole arena.
         return Answer::Issue;
     };
     let in_windows = placing::find_in_windows(space, arena, &wanted, is_executable);
@@ -100,8 +100,8 @@ fn is_library(flags: i32) -> bool {
     flags == libc::MAP_PRIVATE | libc::MAP_DENYWRITE
 }
 
-/// Maps a range of the arena, which replaces the address in `args`. If the program does not request
-/// free addresses, replaces existing mappings in the range.
+/// Maps `range`, a range of the arena, instead of the address in `args`. Replaces existing mappings
+/// in the range, unless the program requests MAP_FIXED_NOREPLACE.
 fn map_at(
     space: &mut Space,
     arena: &Arena,

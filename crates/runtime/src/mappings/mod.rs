@@ -123,8 +123,8 @@ fn has_tails(start: usize, bytes: usize) -> bool {
     start < tails.end && tails.start < start.saturating_add(bytes)
 }
 
-/// Restores code of the program that a call possibly unmaps, moves, drops or makes writable
-/// (di-14). If the code can't be restored, returns false, and the call must fail.
+/// Restores replaced instructions in code that a call possibly unmaps, moves, drops or makes
+/// writable (di-14). If the code can't be restored, returns false, and the call must fail.
 pub(crate) fn release_code(number: usize, args: &[usize; 6]) -> bool {
     let release = |start: usize, bytes: usize, is_moved| {
         dispatch::release_code(&(start..start.saturating_add(bytes)), is_moved)

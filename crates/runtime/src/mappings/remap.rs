@@ -63,7 +63,8 @@ fn is_wrong(flags: i32, is_resized: bool) -> bool {
         || has(libc::MREMAP_DONTUNMAP) && (!may_move || is_resized)
 }
 
-/// Moves or grows data or a reservation. Parts of the memory can lie outside of the arena.
+/// Moves or grows memory of the kind `Data` or `Reserved`. Parts of the memory can lie outside of
+/// the arena.
 fn move_or_grow(
     space: &mut Space,
     arena: &Arena,
@@ -93,7 +94,8 @@ fn move_or_grow(
     }
     let how = MAP_PRIVATE | MAP_ANONYMOUS | if is_fixed { MAP_FIXED } else { 0 };
     let place = [to.start, bytes, prot as usize, how as usize, usize::MAX, 0];
-    // The caller has checked the limits only for the growth.
+    // `map::map` does not check the limits, because the caller has checked them for the growth
+    // alone.
     let to = match is_fixed && !is_within(arena, &to) {
         true => make(space, arena, SYS_mmap, place)?,
         false => match map::map(space, arena, place) {
@@ -112,8 +114,8 @@ fn move_or_grow(
     for at in (0..copied).step_by(MOVE_STEP) {
         let part = at..copied.min(at + MOVE_STEP);
         if !dispatch::copy_memory(to + at, old.start + at, part.len()) {
-            // A part outside of the arena is not readable or writable. Until this check, no old
-            // address was unmapped.
+            // A part outside of the arena is not readable or writable. In this case, no old address
+            // was unmapped before.
             unmap(space, arena, to..to + bytes)?;
             return Err(EFAULT);
         }

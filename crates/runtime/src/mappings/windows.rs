@@ -2,7 +2,7 @@
 //! addresses, or that the program has placed outside of them.
 //!
 //! # Safety
-//! A window replaces memory that the call maps or replaces.
+//! A window replaces only memory that the program's call maps or replaces.
 #![allow(unsafe_code)]
 
 use super::kind::is_executable_data;

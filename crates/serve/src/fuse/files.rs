@@ -29,7 +29,7 @@ pub(super) struct Files {
     mode: Mode,
     pub(super) mapping: Mapping,
     made: SystemTime,
-    /// The texts of open files other than `disk`, as the texts were when the files were opened.
+    /// The texts of open files other than `disk`, from the time when the files were opened.
     texts: Mutex<HashMap<u64, Arc<String>>>,
     next: AtomicU64,
     has_ended: Arc<AtomicBool>,

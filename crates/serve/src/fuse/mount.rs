@@ -81,8 +81,8 @@ impl Mount {
     /// Unmounts the file system if it is still mounted, even if programs use it.
     ///
     /// # Errors
-    /// Another file system is mounted over this file system or inside it, and would be unmounted,
-    /// too.
+    /// Fails if another file system is mounted over or inside this file system, because that file
+    /// system would be unmounted, too.
     pub(super) fn detach(&mut self) -> io::Result<()> {
         let is_there = mountinfo::all()?.iter().any(|entry| entry.device == self.device);
         if !is_there || !is_alive(&self.connection) {

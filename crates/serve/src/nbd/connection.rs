@@ -75,8 +75,8 @@ pub(crate) fn serve(service: &Service, stream: &impl Stream, admit: impl FnMut()
     };
     let terms = match negotiate(&service.exports, stream, &mut input, admit) {
         Ok(terms) => terms,
-        // A connection that breaks in the handshake is not logged, because a check of the server
-        // can cause this.
+        // A connection that breaks in the handshake is not logged, because a client that only
+        // checks whether the server runs can cause this.
         Err(End::Broken(_)) => return End::Left,
         Err(end) => return end,
     };

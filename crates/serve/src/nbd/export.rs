@@ -68,7 +68,7 @@ impl Exports {
         Exports { all: exports.into(), write_max: PAYLOAD_MAX }
     }
 
-    /// Sets the maximum length of a write, and the memory for long writes of all clients. The two
+    /// Sets the maximum length of a write, and the memory for long writes of all clients. Both
     /// values are `bytes`, rounded to a multiple of 256 KiB between 256 KiB and 32 MiB. A longer
     /// write fails with ENOMEM.
     pub fn with_write_max(self, bytes: u64) -> Self {

@@ -28,8 +28,8 @@ pub fn anonymous_bytes() -> u64 {
 }
 
 /// Returns the result of `work`, and the growth of anonymous memory during `work` in bytes. Memory
-/// that `work` reuses after an earlier free is not counted. So the plain variant is measured
-/// second, and can only look better.
+/// that `work` reuses after an earlier free is not counted. So the variant without uzram is
+/// measured second. Its memory can only be underestimated.
 pub fn measured<T>(work: impl FnOnce() -> T) -> (T, u64) {
     let before = anonymous_bytes();
     let made = work();

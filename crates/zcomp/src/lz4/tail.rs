@@ -68,10 +68,9 @@ impl<'b> Tail<'b> {
     /// block. Returns `None` if `room` is too short.
     ///
     /// If the shorter block decompresses to another length than [`short_bytes`](Self::short_bytes),
-    /// the original block does not end in this tail. If the length is equal, the original block
-    /// ends in this tail. The reason is that only a byte of a length can add 255 bytes of output. A
-    /// damaged block may be an exception, and decompress to wrong bytes of the right length, as any
-    /// damaged block may.
+    /// the original block does not end in this tail. If the length is equal and the block is valid,
+    /// the original block ends in this tail, because only a byte of a length can add 255 bytes of
+    /// output. A damaged block can decompress to wrong bytes of the right length.
     pub(super) fn shortened<'r>(&self, room: &'r mut [u8]) -> Option<&'r [u8]> {
         let (head, end) = room.split_at_mut_checked(self.head.len())?;
         let (end, _) = end.split_first_chunk_mut()?;

@@ -57,7 +57,7 @@ impl Holding {
         compressor_thread::rest(&self.calls.pager);
     }
 
-    /// Ends the compressor thread for good.
+    /// Ends the compressor thread permanently.
     pub fn end_thread(&self) {
         self.calls.pager.compressor.is_over.store(true, SeqCst);
         self.rest();
@@ -74,19 +74,19 @@ impl Holding {
         let _no_one_here = self.calls.inside(range_calls::check);
     }
 
-    /// Evicts until this process holds at most its share of the limit, or until the processes that
-    /// share the limit have room. `waits` is true if this process waits and does not need its
-    /// memory. Then the function evicts even if there is room. After an eviction that evicted
-    /// hardly anything, the next calls do nothing for a while. Otherwise each call would try to
-    /// evict all blocks of a program whose data do not compress.
+    /// Evicts until this process holds at most its share of the limit, or until all processes hold
+    /// at most the limit minus its reserve. If `waits` is true, this process waits and does not
+    /// need its memory, so only the share ends the eviction. After an unsuccessful eviction, the
+    /// next calls do nothing for a while. Otherwise each call would try to evict all blocks of a
+    /// program whose data do not compress.
     pub fn yield_room(&self, waits: bool) {
         let limit = &self.calls.pager.limit;
         let is_more = || (waits || limit.is_wanted(0)) && evictable::is_above_share(limit);
         while is_more() && self.try_step(usize::MAX) {}
     }
 
-    /// Evicts at most about `bytes` bytes, until as much memory outside of the arena has room below
-    /// the limit.
+    /// Evicts about `bytes` bytes at most, until `bytes` bytes of memory outside of the arena fit
+    /// below the limit minus its reserve.
     pub fn make_room(&self, bytes: usize) {
         let blocks = bytes.div_ceil(self.calls.pager.sizes.block);
         let step = self.calls.pager.step_blocks();
@@ -98,9 +98,10 @@ impl Holding {
         }
     }
 
-    /// Evicts a step of at most `most` blocks, unless evictions pause. A process that shares the
-    /// memory of another evicts nothing here. It has possibly stopped a thread of the other, as
-    /// LeakSanitizer does, and the stopped thread possibly holds a lock that an eviction needs.
+    /// Performs one eviction step of at most `most` blocks, except during the pause after an
+    /// unsuccessful eviction. A process that shares the memory of another process evicts nothing
+    /// here. Such a process has possibly stopped a thread of the other process, as LeakSanitizer
+    /// does, and the stopped thread possibly holds a lock that an eviction needs.
     fn try_step(&self, most: usize) -> bool {
         let pager = &self.calls.pager;
         let step = pager.step_blocks().min(most).min(room::blocks_above_floor(pager));
@@ -112,8 +113,9 @@ impl Holding {
     }
 
     /// Evicts as [`yield_room`](Self::yield_room) does, after many blocks were unpinned. The memory
-    /// of the process is measured first, because the kernel has possibly written to opened blocks.
-    /// A pause in evictions ends, because the unpinned blocks are possibly evictable.
+    /// of the process is measured first, because the kernel has possibly written to blocks that
+    /// were unwritten before. Ends the pause after an unsuccessful eviction, because the unpinned
+    /// blocks are possibly evictable.
     pub fn yield_unpinned(&self) {
         self.weigh_process();
         self.retry_evictions();
@@ -135,8 +137,8 @@ impl Holding {
         evictable::weigh_process(&self.calls.pager.limit);
     }
 
-    /// Returns whether the arena belongs to another process whose memory this process shares, as a
-    /// child of `vfork` does.
+    /// Returns whether this process uses the memory and the arena of another process, as a child of
+    /// `vfork` does.
     pub fn is_lent(&self) -> bool {
         shares_memory()
     }

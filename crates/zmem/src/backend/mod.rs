@@ -1,9 +1,9 @@
 //! The backends. A backend marks blocks, so that accesses to them fault, and makes blocks
 //! accessible again.
 //!
-//! A range consists of byte offsets in the region. The caller owns the blocks in the range (zm-S1).
-//! After the call, the blocks' memory is as zm-S2 requires for the state that the caller publishes
-//! next.
+//! In all functions of a backend, a range consists of byte offsets in the region, and the caller
+//! owns the blocks in the range (zm-S1). After the call, the blocks' pages and protection are as
+//! zm-S2 requires for the state that the caller publishes next.
 
 mod signal;
 mod staging;
@@ -21,8 +21,8 @@ use std::ops::Range;
 use userfaultfd::Userfaultfd;
 use zram::{ORDER_MAX, SLOT_BYTES};
 
-/// Returns `errno`, the error of an attempt to close blocks. The blocks were then opened again,
-/// with the result `undo`. Aborts the process if `undo` is an error.
+/// Returns `errno`, the error of an attempt to close blocks. After this error, the blocks were
+/// opened again, with the result `undo`. Aborts the process if `undo` is an error.
 fn undone(errno: Errno, undo: Result<(), Errno>) -> Errno {
     undo.unwrap_or_else(|errno| refused("memory can't be opened again", errno));
     errno
@@ -40,7 +40,7 @@ pub(crate) enum Data {
     Shown,
 }
 
-/// The state of a region in a process. The state can change in a child of fork.
+/// The state of a region in a process. A fork can change this state for the child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ForkResult {
     /// The region is managed.
@@ -58,7 +58,7 @@ pub(crate) trait Backend: Debug + Send + Sync {
     /// calls.
     fn describe(&self) -> &'static str;
 
-    /// Returns the maximum number of mappings that the marks of `blocks` blocks can need.
+    /// Returns the maximum number of mappings that marking `blocks` blocks can require.
     fn mappings_max(&self, _blocks: usize) -> usize {
         0
     }
@@ -68,8 +68,8 @@ pub(crate) trait Backend: Debug + Send + Sync {
         Ok(())
     }
 
-    /// Closes a chunk whose blocks are all absent, so that the chunk needs no page tables. The
-    /// chunk counts as closed even after an error.
+    /// Closes a chunk whose blocks are all absent, so that the chunk needs no page tables. Even if
+    /// the call fails, the chunk is treated as closed.
     fn close_chunk(&self, memory: &Managed, chunk: Range<usize>) -> Result<(), Errno> {
         memory.drop_pages(chunk)
     }
@@ -92,7 +92,7 @@ pub(crate) trait Backend: Debug + Send + Sync {
     /// Makes closed blocks readable and writable again.
     fn reopen(&self, memory: &Managed, range: Range<usize>) -> Result<(), Errno>;
 
-    /// Copies data of closed blocks, from the region's offset `at` on, to `buf`.
+    /// Copies the data of closed blocks to `buf`, beginning at the region's offset `at`.
     fn read(&self, memory: &Managed, at: usize, buf: &mut [u8]) -> Result<(), Errno>;
 
     /// Makes closed blocks readable at their addresses, after `read` failed.

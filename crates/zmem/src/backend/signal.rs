@@ -22,8 +22,8 @@ pub(crate) enum Marks {
 pub(crate) struct Signal {
     marks: Marks,
     name: &'static str,
-    /// Memory in which the contents of blocks are prepared. This memory is mapped if `marks` is
-    /// `Moves`, or when the kernel refuses to open /proc/self/mem.
+    /// Memory in which the contents of blocks are prepared. This memory is mapped at once if
+    /// `marks` is `Moves`, otherwise when a write through /proc/self/mem first fails.
     beside: OnceLock<Managed>,
 }
 
@@ -32,8 +32,8 @@ impl Signal {
         let beside = OnceLock::new();
         if marks == Marks::Moves {
             let _first = beside.set(Managed::map_beside(memory.bytes())?);
-            // The kernel charges for `beside`, and later for the open region. A second mapping of
-            // the region's size tests whether the kernel permits both charges.
+            // The kernel charges this process for `beside`, and later for the open region. A second
+            // mapping of the region's size tests whether the kernel permits both charges.
             drop(Managed::map_beside(memory.bytes())?);
         }
         Ok(Signal { marks, name, beside })

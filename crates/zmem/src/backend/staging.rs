@@ -31,7 +31,7 @@ impl Staging {
         self.take_rest(uffd, memory, range)
     }
 
-    /// Moves the pages of resident blocks, and handles errors of the move.
+    /// Moves the pages of resident blocks to the staging area, and handles errors of the move.
     fn take_rest(&self, uffd: &Uffd, memory: &Managed, range: Range<usize>) -> Result<(), Errno> {
         let (mut next, mut tried) = (range.start, None);
         while let Err(Short { done, errno }) = uffd.transfer(memory, &self.0, next..range.end) {
@@ -39,8 +39,8 @@ impl Staging {
             let is_first = tried.replace((next, errno)) != Some((next, errno));
             let page = next..next + page::page_size();
             let mended = match errno {
-                // The kernel moved this page without counting it (zm-U8). Only moves write to the
-                // staging area, so the page there contains the moved data.
+                // The kernel moved this page without counting it as moved (zm-U8). Only moves write
+                // to the staging area, so the page there contains the moved data.
                 Errno::EXIST if !self.is_zero(page.clone()) => {
                     next = page.end;
                     Ok(())
@@ -87,8 +87,8 @@ impl Staging {
                 uffd.copy_from(memory, rest.clone(), self.0.address_of(&rest))?;
                 return self.0.drop_pages(rest);
             }
-            // The kernel moved this page without counting it (zm-U8). Before the move, the region
-            // had no page at this offset, because the block was closed.
+            // The kernel moved this page without counting it as moved (zm-U8). Before the move, the
+            // region had no page at this offset, because the block was closed.
             rest.start += page::page_size();
         }
         Ok(())

@@ -21,7 +21,8 @@ enum Answers {
     Threads,
     /// The faulting thread, in a handler of SIGBUS.
     Toucher,
-    /// No thread. In this child, which could not open a userfaultfd, all blocks stay resident.
+    /// No thread. This process is a child that could not open a userfaultfd, so all blocks stay
+    /// resident.
     Nothing,
     /// No thread. This child does not have the region.
     LeftOut,
@@ -205,7 +206,7 @@ impl Backend for Userfaultfd {
 
     fn in_child(&self, memory: &Managed) {
         if self.fork_result() != ForkResult::Copy {
-            // The parent, itself a child of fork, does not manage the region.
+            // The parent is itself a child of fork, and does not manage the region.
             return;
         }
         let can_move = if self.staging.is_some() { CanMove::Yes } else { CanMove::No };

@@ -1,11 +1,11 @@
-//! The memory of this process that it is allowed to evict, and the memory of all processes that
-//! share the limit.
+//! The memory that this process is allowed to evict, and the memory of all processes that share the
+//! limit.
 //!
 //! ```text
 //!   resident:  | floor | evicted if room is needed | shared blocks (zm-L16)           |
-//!              | counts for this process           | for this process | for the parent |
+//!              | charged to this process           | to this process  | to the parent  |
 //! ```
-//! So that a process can run, its resident blocks are not evicted below its floor.
+//! A process keeps the bytes of its floor resident, so that it can run.
 
 use super::{Limit, SharedLimit, Sum, Usage};
 use crate::descriptor::MEMORY_USED;
@@ -16,7 +16,7 @@ use std::sync::atomic::Ordering::Relaxed;
 /// Returns a floor that is larger than `floor` if unevictable memory exceeds the limit. `(excess,
 /// large)` is the result of [`SharedLimit::excess`].
 fn grown(floor: u64, limit: u64, (excess, large): (u64, u64)) -> u64 {
-    // A bound is needed, because a large excess possibly lasts only briefly.
+    // The floor needs an upper bound, because a large excess possibly lasts only briefly.
     let most = limit / OVER_LIMIT_FLOOR_SHARE / large.max(1);
     (floor + excess * EXCESS_WEIGHT).min(floor.max(most))
 }
@@ -40,7 +40,7 @@ fn shared_and_limit(of: &Limit) -> Option<(&dyn SharedLimit, u64)> {
     of.shared.as_deref().zip(of.get())
 }
 
-/// Returns the floor of this process in bytes, if unevictable memory does not exceed the limit.
+/// Returns the floor of this process in bytes while unevictable memory does not exceed the limit.
 fn kept_floor(of: &Limit, limit: u64) -> u64 {
     let floor = limit / FLOOR_SHARE;
     of.shared.as_ref().map_or(floor, |shared| shared.floor(floor, limit))
@@ -51,8 +51,9 @@ fn floor(of: &Limit, limit: u64) -> u64 {
     grown(kept_floor(of, limit), limit, excess(of))
 }
 
-/// Returns the result of [`SharedLimit::excess`], also for a limit that is not shared. Pinned
-/// blocks do not count as unevictable, because they can be evicted once they are unpinned.
+/// Returns the result of [`SharedLimit::excess`], or the same values for a limit that is not
+/// shared. Pinned blocks do not count as unevictable, because they can be evicted once they are
+/// unpinned.
 fn excess(of: &Limit) -> (u64, u64) {
     match &of.shared {
         Some(shared) => shared.excess(),
@@ -66,13 +67,13 @@ pub(crate) fn is_over_limit(of: &Limit) -> bool {
 }
 
 /// Returns the resident bytes of this process above its floor. Shared blocks whose eviction would
-/// free no memory do not count.
+/// free no memory are not included.
 pub(crate) fn above_floor(of: &Limit) -> u64 {
     let kept = |limit| staying(of).0 + floor(of, limit);
     of.get().map_or(0, |limit| of.resident_bytes().saturating_sub(kept(limit)))
 }
 
-/// Returns the sums over all processes.
+/// Returns the memory of all processes.
 fn sum(of: &Limit) -> Sum {
     let own = usage(of);
     let alone = Sum { held: own.held, evictable: own.evictable, large: 1 };
@@ -85,8 +86,8 @@ pub(crate) fn is_tight(of: &Limit) -> bool {
 }
 
 /// Returns whether a fault is allowed to open untouched blocks that were not accessed. The program
-/// can later write to open blocks without a fault. So all open blocks of this process count,
-/// although the kernel does not count unwritten blocks.
+/// can later write to open blocks without a fault. So this function counts all open blocks of this
+/// process, although the kernel does not count unwritten blocks.
 pub(crate) fn has_room(of: &Limit) -> bool {
     of.get().is_none_or(|limit| {
         let all = sum(of);
@@ -94,27 +95,27 @@ pub(crate) fn has_room(of: &Limit) -> bool {
     })
 }
 
-/// Returns whether more than `mark` bytes are held if `more` further blocks become resident. If
-/// processes share the limit, the memory of all these processes counts.
+/// Returns whether more than `mark` bytes would be held if `more` further blocks became resident.
+/// If processes share the limit, the memory of all these processes is counted.
 pub(super) fn is_above(of: &Limit, more: usize, mark: u64) -> bool {
     let more = (more * of.block) as u64;
     let check = |shared: &dyn SharedLimit| shared.check(&usage(of), more).held;
     of.shared.as_deref().map_or_else(|| of.held(), check) + more > mark
 }
 
-/// Returns whether this process evicts nothing while a debugger reads its memory (zm-L19).
+/// Returns whether this process must evict nothing, because a debugger reads its memory (zm-L19).
 pub(crate) fn keeps_all(of: &Limit) -> bool {
     of.shared.as_ref().is_some_and(|shared| shared.keeps_all())
 }
 
-/// Returns the bytes that this process holds. If the limit is shared, all memory of the process
-/// counts, as last measured by the kernel.
+/// Returns the bytes that this process holds. If the limit is shared, these include the process's
+/// memory outside of the arena, as last measured.
 pub(crate) fn process_held(of: &Limit) -> u64 {
     of.shared.as_ref().map_or(of.held(), |shared| shared.process_bytes(of.held()))
 }
 
-/// Returns the bytes of resident blocks, at most `process_held`. Open blocks that were never
-/// written count as resident, although they use no memory.
+/// Returns the bytes of resident blocks, at most the result of `process_held`. Open blocks that
+/// were never written count as resident, although they use no memory.
 pub(crate) fn process_resident(of: &Limit) -> u64 {
     of.resident_bytes().min(process_held(of))
 }
@@ -186,7 +187,7 @@ pub(crate) fn shared_blocks(of: &Limit) -> usize {
 }
 
 /// Returns the bytes of shared blocks whose eviction would free no memory, and the bytes that
-/// children still share. Evicting a block that counts for the parent frees no memory. Evicting a
+/// children still share. Evicting a block that is charged to the parent frees no memory. Evicting a
 /// block that a child shares frees no memory unless a child needs room, because only then will the
 /// child drop the block.
 fn staying(of: &Limit) -> (u64, u64) {
@@ -197,15 +198,16 @@ fn staying(of: &Limit) -> (u64, u64) {
     ((relatives.borrowed + stays).min(bytes), relatives.lent)
 }
 
-/// Returns whether another process still shares some of the blocks.
+/// Returns whether another process still shares some of this process's blocks.
 pub(crate) fn is_sharing(of: &Limit) -> bool {
     let relatives = of.shared.as_ref().map(|shared| shared.relatives());
     relatives.is_some_and(|relatives| relatives.borrowed > 0 || relatives.lent > 0)
 }
 
 /// Returns whether this process is allowed to evict shared blocks. Evicting a block that a child
-/// shares frees memory only when the child drops the block, too. So such blocks are evicted only if
-/// `has_no_progress` is true: the last round evicted no other block.
+/// shares frees memory only when the child drops the block, too. So shared blocks are evicted only
+/// if this frees more bytes than children share, or if `has_no_progress` is true: the last round
+/// evicted nothing.
 pub(crate) fn may_evict_shared(of: &Limit, has_no_progress: bool) -> bool {
     let (staying, lent) = staying(of);
     let own = shared_bytes(of).saturating_sub(staying);

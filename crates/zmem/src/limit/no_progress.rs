@@ -1,6 +1,7 @@
-//! The time of the next attempt after an eviction that evicted nothing. Blocks that could not be
-//! evicted possibly become evictable later, because the program can overwrite them with data that
-//! compress. The pager does not notice such writes, because resident memory does not fault.
+//! The time of the next attempt after an unsuccessful eviction (`PROGRESS_SHARE`). Blocks that
+//! could not be evicted possibly become evictable later, because the program can overwrite them
+//! with data that compress. The pager does not notice such writes, because resident memory does not
+//! fault.
 
 use crate::counters::milliseconds as now;
 use crate::policy::{
@@ -11,10 +12,10 @@ use std::time::Duration;
 
 #[derive(Debug)]
 pub(crate) struct NoProgress {
-    /// The number of resident blocks after the last attempt, if it evicted nothing; otherwise
+    /// The number of resident blocks after the last attempt if it was unsuccessful, otherwise
     /// `usize::MAX`.
     pub(super) resident: AtomicUsize,
-    /// The number of consecutive attempts that evicted nothing, at most `GROWTHS + 1`.
+    /// The number of consecutive unsuccessful attempts, at most `GROWTHS + 1`.
     failures: AtomicU32,
     /// Whether the last unsuccessful attempt found data that do not compress.
     is_dense: AtomicBool,
@@ -32,8 +33,8 @@ impl NoProgress {
         Duration::from_millis(self.due.load(Relaxed).saturating_sub(now()))
     }
 
-    /// Records an attempt that evicted nothing and took the time `took`. `is_dense` is true if the
-    /// attempt found data that do not compress.
+    /// Records an unsuccessful attempt that took the time `took`. `is_dense` is true if the attempt
+    /// found data that do not compress.
     pub(crate) fn postpone(&self, took: Duration, is_dense: bool) {
         self.is_dense.store(is_dense, Relaxed);
         let growths = self.failures.load(Relaxed).min(GROWTHS);
@@ -43,7 +44,7 @@ impl NoProgress {
         self.due.store(now() + pause.as_millis() as u64, Relaxed);
     }
 
-    /// Records that an attempt evicted blocks.
+    /// Records a successful attempt.
     pub(crate) fn succeed(&self) {
         self.failures.store(0, Relaxed);
     }
@@ -60,7 +61,7 @@ impl NoProgress {
         self.is_braked() && !round.is_multiple_of(SLOW_ROUNDS)
     }
 
-    /// Returns whether the last attempt evicted nothing, and few blocks of `block` bytes have
+    /// Returns whether the last attempt was unsuccessful, and few blocks of `block` bytes have
     /// become resident since then. `resident` is the present number of resident blocks.
     pub(super) fn is_known_for(&self, resident: usize, block: usize) -> bool {
         let then = self.resident.load(Relaxed);

@@ -15,14 +15,14 @@ pub struct Usage {
     pub limit: u64,
     /// The part of the limit that is reserved for faults.
     pub reserve: u64,
-    /// All memory that the process's pager counts.
+    /// All memory that the process's pager holds.
     pub held: u64,
-    /// The part of `held` that is resident blocks.
+    /// The part of `held` that resident blocks occupy.
     pub resident: u64,
-    /// The part of `resident` that could be evicted. Blocks that count for the parent are included,
-    /// because they possibly count for this process later.
+    /// The part of `resident` that could be evicted. Blocks that are charged to the parent are
+    /// included, because they are possibly charged to this process later.
     pub evictable: u64,
-    /// The part of `held` that is page tables and words of blocks.
+    /// The part of `held` that page tables and words of blocks occupy.
     pub tables: u64,
 }
 
@@ -47,7 +47,7 @@ impl Sum {
 /// The bytes of blocks that this process shares with its parent and its children (zm-L16).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Relatives {
-    /// The bytes that this process shares with its parent, which count for the parent.
+    /// The bytes that this process shares with its parent, and that are charged to the parent.
     pub borrowed: u64,
     /// The bytes that a child still shares with this process: the maximum over all children.
     pub lent: u64,
@@ -55,14 +55,15 @@ pub struct Relatives {
     pub is_child_short: bool,
 }
 
-/// The other processes that share a limit, as the limit of one process sees them.
+/// The functions by which the limit of a process exchanges data with the other processes that share
+/// this limit.
 pub trait SharedLimit: Debug + Send + Sync {
-    /// Returns the floor of a process in bytes, under the limit `limit`. Without other processes,
-    /// its floor would be `floor`.
+    /// Returns the floor of a process in bytes, under the limit `limit`. If no processes shared the
+    /// limit, the floor would be `floor`.
     fn floor(&self, floor: u64, limit: u64) -> u64;
 
-    /// Returns the bytes by which unevictable memory exceeds the limit, per large process, and the
-    /// number of large processes.
+    /// Returns the bytes by which unevictable memory exceeds the limit, divided by the number of
+    /// large processes. Also returns that number.
     fn excess(&self) -> (u64, u64);
 
     /// Returns the memory of all processes.
@@ -72,7 +73,7 @@ pub trait SharedLimit: Debug + Send + Sync {
     /// the reserve, asks the other processes for room.
     fn check(&self, own: &Usage, more: u64) -> Sum;
 
-    /// Returns the size in bytes of all memory of this process, whose pager counts `held` bytes.
+    /// Returns the size in bytes of all memory of this process, whose pager holds `held` bytes.
     fn process_bytes(&self, held: u64) -> u64;
 
     /// Publishes the memory of this process to the other processes.
@@ -100,10 +101,12 @@ pub trait SharedLimit: Debug + Send + Sync {
     /// Begins to count a child of fork separately.
     fn begin_child(&self);
 
-    /// Returns whether this process evicts nothing while a debugger reads its memory (zm-L19).
+    /// Returns whether this process must evict nothing, because a debugger reads its memory
+    /// (zm-L19).
     fn keeps_all(&self) -> bool;
 
-    /// Returns whether another process reads the memory of this process, or is about to (zm-L17).
+    /// Returns whether another process reads the memory of this process, or is about to read it
+    /// (zm-L17).
     fn has_peers(&self) -> bool;
 
     /// Counts resident blocks of `bytes` bytes that are shared from the next fork on.

@@ -23,13 +23,13 @@ use std::fs::{read_dir, read_to_string};
 use std::ops::Range;
 use std::path::Path;
 
-/// Guards exist since Linux 6.13. `libc` does not define the `madvise` values of guards yet.
+/// Guards require Linux 6.13. `libc` does not define the `madvise` values of guards yet.
 const MADV_GUARD_INSTALL: i32 = 102;
 const MADV_GUARD_REMOVE: i32 = 103;
-/// This `madvise` value exists since Linux 5.14. `libc` does not define this value on all systems.
+/// This `madvise` value requires Linux 5.14. `libc` does not define this value on all systems.
 const MADV_POPULATE_WRITE: i32 = 23;
 const FOLIOS: &str = "/sys/kernel/mm/transparent_hugepage";
-/// This flag of `mremap` exists since Linux 5.7. Not every backend of `rustix` defines this flag.
+/// This flag of `mremap` requires Linux 5.7. Not every backend of the crate `rustix` defines it.
 const MREMAP_DONTUNMAP: MremapFlags = MremapFlags::from_bits_retain(4);
 
 /// Releases the pages of a range, and sets guards, so that every access faults.
@@ -54,8 +54,8 @@ fn set_guards(memory: &Managed, range: &Range<usize>, advice: i32) -> Result<(),
     }
 }
 
-/// Asks the kernel to reclaim the pages of a range first. Callers need only the result: an error if
-/// some page is locked, or is a huge page that can't be split.
+/// Asks the kernel to reclaim the pages of a range before other pages. Callers use only the result:
+/// an error if some page is locked, or is a huge page that can't be split.
 pub(crate) fn cool(memory: &Managed, range: Range<usize>) -> Result<(), Errno> {
     // SAFETY: the advice changes no data.
     unsafe { memory.advise(range, libc::MADV_COLD) }
@@ -68,7 +68,7 @@ pub(crate) fn make_own(memory: &Managed, range: Range<usize>) -> Result<(), Errn
 }
 
 /// Populates pages that are about to be written, if the kernel supports this (Linux 5.14).
-/// Otherwise writes populate the pages one by one.
+/// Otherwise, the writes populate the pages one by one.
 pub(crate) fn populate(memory: &Managed, range: Range<usize>) {
     if range.len() >= POPULATED_MIN * page::page_size() {
         let _refused = make_own(memory, range);
@@ -92,8 +92,8 @@ pub(crate) fn allow_folios(memory: &Managed, block: usize) {
     }
 }
 
-/// Returns whether, for memory that requests huge pages, the kernel allocates folios, and none is
-/// larger than `block` bytes.
+/// Returns whether the kernel allocates folios for memory that requests huge pages, and none of
+/// these folios is larger than `block` bytes.
 fn has_folios(settings: &Path, block: usize) -> bool {
     let set = |path: &Path| {
         let words = read_to_string(path.join("enabled")).unwrap_or_default();
@@ -111,15 +111,15 @@ fn has_folios(settings: &Path, block: usize) -> bool {
     sizes.next().is_some_and(|first| first <= block && sizes.all(|size| size <= block))
 }
 
-/// Copies the bytes from the offset `at` on to `buf`, whatever their protection is. The caller owns
-/// the blocks, or is evicting them.
+/// Copies the bytes that begin at the offset `at` to `buf`, whatever their protection is. The
+/// caller owns the blocks, or is evicting them.
 pub(crate) fn read(memory: &Managed, at: usize, buf: &mut [u8]) -> Result<(), Errno> {
     let start = memory.address_of(&(at..at + buf.len())) as u64;
     in_parts(buf.len(), |file, done| pread(file, &mut buf[done..], start + done as u64))
 }
 
-/// Copies the bytes from the offset `at` on to `buf`. All present pages are readable. The caller is
-/// evicting the blocks.
+/// Copies the bytes that begin at the offset `at` to `buf`. All present pages are readable. The
+/// caller is evicting the blocks.
 ///
 /// # Errors
 /// `Errno::FAULT` if a page is missing. After any other error, the kernel has refused the call.
@@ -128,10 +128,10 @@ pub(crate) fn read_protected(memory: &Managed, at: usize, buf: &mut [u8]) -> Res
         .or_else(|_| read_readable(memory.address_of(&(at..at + buf.len())) as u64, buf))
 }
 
-/// Copies readable bytes from the offset `at` on to `buf`. The caller prevents writes to these
-/// bytes, or discards the copy after a write. In a staging area, another thread possibly removes
-/// whole pages during the copy. The copy then contains zeros. The caller notices this later,
-/// because it can't become the owner of the block (zm-U4).
+/// Copies readable bytes that begin at the offset `at` to `buf`. The caller prevents writes to
+/// these bytes, or discards the copy after a write. In a staging area, another thread possibly
+/// removes whole pages during the copy. The copy then contains zeros. The caller notices this
+/// later, because it can't become the owner of the block (zm-U4).
 pub(crate) fn read_open(memory: &Managed, at: usize, buf: &mut [u8]) {
     let (start, bytes) = memory.place(&(at..at + buf.len()));
     // SAFETY: the range is within this memory, and readable. If the bytes change during the copy,
@@ -173,7 +173,7 @@ pub(crate) fn with_bytes<T>(
 }
 
 /// Copies `bytes` to the offset `at` of `staged`, and then moves the copy's pages to the same
-/// offset of `memory`. To other threads the move is atomic. The range of `staged` has no pages
+/// offset of `memory`. For other threads, the move is atomic. The range of `staged` has no pages
 /// after the call. The caller owns the blocks.
 pub(crate) fn place(
     memory: &Managed,
@@ -195,9 +195,9 @@ pub(crate) fn place(
     if is_executable { memory.open(range) } else { Ok(()) }
 }
 
-/// Reads or writes `bytes` bytes of the file of this process's memory. Each call of `step` gets the
-/// file and the number of bytes done so far, and returns the number of further bytes that it has
-/// done.
+/// Reads or writes `bytes` bytes through the file of this process's memory. Each call of `step`
+/// gets the file and the number of bytes done so far, and returns the number of further bytes that
+/// it has done.
 fn in_parts(
     bytes: usize,
     mut step: impl FnMut(BorrowedFd<'_>, usize) -> Result<usize, Errno>,

@@ -57,8 +57,8 @@ impl Windows {
         self.list.iter().map_while(OnceLock::get)
     }
 
-    /// Returns the window after the first that contains a whole range of offsets, if there is such
-    /// a window.
+    /// Returns the window that contains a whole range of offsets, if there is one. Does not search
+    /// the first window.
     fn find(&self, range: &Range<usize>) -> Option<&Window> {
         self.list()
             .find(|Window { offsets, .. }| offsets.start <= range.start && range.end <= offsets.end)
@@ -134,8 +134,8 @@ impl Windows {
         if self.list().count() < WINDOWS_MAX { room } else { 0 }
     }
 
-    /// Adds a window, and returns the window's offsets. The window is no larger than `room`
-    /// returns. Only one thread at a time adds windows.
+    /// Adds a window, and returns the window's offsets. The window is not larger than the result of
+    /// `room`. Only one thread at a time adds windows.
     pub(super) fn add(
         &self,
         addresses: &Range<usize>,

@@ -75,8 +75,8 @@ pub(crate) fn own_queued(pager: &Pager, block: usize) -> OwnedRun<'_> {
     OwnedRun::new(pager, block..block + 1, State::Evicted)
 }
 
-/// Calls `takes` for each block. Calls `work` with each run of neighbours for which `takes`
-/// returned true. A run has at most `longest` blocks.
+/// Calls `takes` for each block. Calls `work` with each run of neighbouring blocks for which
+/// `takes` returned true. A run has at most `longest` blocks.
 pub(crate) fn for_runs(
     blocks: Range<usize>,
     longest: usize,
@@ -123,7 +123,7 @@ pub(crate) struct OwnedSet<'p> {
     pager: &'p Pager,
     /// The first block of the clock window.
     first: usize,
-    /// A bit for each owned block, numbered from the block `first`.
+    /// Bit n is set if this set contains block `first + n`.
     bits: u64,
 }
 

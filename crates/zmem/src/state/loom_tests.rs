@@ -134,8 +134,8 @@ impl Scene {
     }
 }
 
-/// Returns the maximum number of preemptions. In `make test`, it is smaller for three threads,
-/// because models of three threads take longest.
+/// Returns the maximum number of preemptions. In `make test`, the number is smaller for three
+/// threads, because models of three threads take longest.
 fn depth(threads: usize) -> usize {
     if threads > 2 && std::env::var_os("UZRAM_LONG").is_none() { 2 } else { 3 }
 }

@@ -39,7 +39,7 @@ fn open_device() -> Result<File, Errno> {
     unsafe { owned(libc::ioctl(device.as_fd().as_raw_fd(), NEW as _, flags).into()) }
 }
 
-/// Converts the result of a call that creates a descriptor.
+/// Returns the descriptor that a call has created, or the error of the call.
 ///
 /// # Safety
 /// `file` is the result of a call that creates a descriptor. No other value owns the descriptor.

@@ -25,15 +25,15 @@ fn options(kind: BackendKind, order: u32) -> Options {
     Options { backend: kind, block: BlockOrder::Fixed(order), ..Options::default() }
 }
 
-/// Returns whether the byte at an address can be read, by a system call that reads this byte.
+/// Returns whether a system call can read the byte at an address.
 fn is_readable(address: usize) -> bool {
     // SAFETY: the call only reads a path, and writes nothing.
     let done = unsafe { libc::syscall(libc::SYS_access, address as *const u8, libc::F_OK) };
     done == 0 || std::io::Error::last_os_error().raw_os_error() != Some(libc::EFAULT)
 }
 
-/// Some threads access managed blocks, while other threads change the use of neighbouring blocks,
-/// and evict.
+/// Some threads access managed blocks and evict, while other threads change the use of neighbouring
+/// blocks.
 #[test]
 fn neighbours_of_what_changes_keep_their_data() {
     install();
@@ -91,8 +91,8 @@ fn neighbours_of_what_changes_keep_their_data() {
     arena.check();
 }
 
-/// The first touches of new memory open whole batches in any order, because allocators soon use all
-/// of the memory.
+/// First touches of new memory open whole batches, whatever their order is, because allocators soon
+/// use all of the memory.
 #[test]
 fn what_is_new_opens_in_batches_while_the_limit_is_far() {
     install();
@@ -191,7 +191,7 @@ fn a_limit_that_compressed_data_pass_leaves_a_part_resident() {
     read(0..256);
     assert_eq!([read(0..256), read(0..256)], [0, 0]);
     read(0..pages);
-    // The limit is kept again once enough compressed data were freed, even without an eviction.
+    // After enough compressed data were freed, the limit is kept again, even without an eviction.
     let freed = start + pages / 4 * 4096..arena.addresses().end;
     // SAFETY: no code uses these addresses any more.
     unsafe { arena.set_use(freed, Use::Free).unwrap() };

@@ -12,7 +12,7 @@ pub(crate) struct Model {
     arena: Arena,
     rng: Rng,
     uses: Vec<Use>,
-    /// For each page, the value of those bytes of the page that the model checks.
+    /// The value of the checked bytes of each page. The model checks only these bytes.
     pages: Vec<u8>,
 }
 
@@ -57,7 +57,7 @@ impl Model {
         blocks.start * pages..blocks.end * pages
     }
 
-    /// Returns pointers to those bytes of a page that the model checks.
+    /// Returns pointers to the checked bytes of a page.
     fn bytes(&self, page: usize) -> [*mut u8; 3] {
         let pages = self.arena.block() / 4096;
         let (window, first) = self.window(page / pages);
@@ -190,8 +190,8 @@ fn addresses(bytes: usize) -> Range<usize> {
     start..start + bytes
 }
 
-/// Returns an arena with three windows. The addresses of the third window end at the start of the
-/// second.
+/// Returns an arena with three windows. The addresses of the third window end where the addresses
+/// of the second window begin.
 fn with_windows(options: &Options) -> Arena {
     let arena = Arena::with_room(0, 4 * MIB, 16 * MIB, options, None).unwrap();
     let Range { start, end } = addresses(8 * MIB);
@@ -246,8 +246,8 @@ fn windows_of_large_blocks_are_evicted_apart() {
                     // SAFETY: managed memory is readable and writable, and no other code uses it.
                     unsafe { at.write_volatile(at.addr() as u64 * 31 + round) };
                 }
-                // One block of each window is pinned. The number of other blocks is odd, so a batch
-                // contains blocks of two windows.
+                // One block of each window is pinned. The number of a window's other blocks is odd,
+                // so a batch contains blocks of two windows.
                 let (first, block) = (|window: &Range<usize>| window.start, arena.block());
                 let second = |window| first(window) + block..first(window) + 2 * block;
                 let pinned = windows.iter().map(second);

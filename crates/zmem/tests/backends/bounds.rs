@@ -1,4 +1,4 @@
-//! The kernel's numbers of a region's bytes and mappings are within their bounds.
+//! The numbers of bytes and mappings that the kernel counts for a region stay within their bounds.
 
 use crate::{MIB, PAGE, backends, for_each_backend, is_signal, turn};
 use fastrand::Rng;
@@ -66,7 +66,8 @@ fn mappings_stay_below_half_of_what_may_be() {
     assert!(of(mappings_max() * 2 * MIB).is_err(), "a mapping for every 2 MiB is too many");
 }
 
-/// The kernel merges a block that `mremap` has moved with its neighbours into one mapping.
+/// After `mremap` has moved a block, the kernel merges the block and its neighbours into one
+/// mapping.
 #[test]
 fn moved_neighbours_are_one_mapping() {
     // The test runs in a child, because regions of other tests would change the number of mappings.
@@ -87,15 +88,15 @@ fn moved_neighbours_are_one_mapping() {
 }
 
 /// Returns the resident bytes of a process, except pages of files, which do not belong to the
-/// region. The file `smaps` is not used. The kernel computes it address by address, and counts a
-/// page twice if the page moves during this time.
+/// region. The file `smaps` is not used, because the kernel computes it address by address. A page
+/// that moves during this time is possibly counted twice.
 fn resident(process: i32) -> Option<u64> {
     let text = read_to_string(format!("/proc/{process}/status")).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("RssAnon:"))?;
     Some(line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10)
 }
 
-/// Fills a region with data that compress to a third, and accesses the data in order and at random.
+/// Fills a region in order with data that compress to a third, and then writes to random words.
 fn work(bytes: usize, options: Options, threads: usize) {
     let limit = options.limit.unwrap();
     let region = Region::new(bytes, options).unwrap();
@@ -157,7 +158,7 @@ fn the_resident_size_stays_within_the_limit_and_a_twentieth() {
 /// the call.
 fn peak_of_work(bytes: usize, options: Options, threads: usize) -> u64 {
     let child = Child::fork(|| {
-        // During this time, the parent measures the child's memory without a region.
+        // During the sleep, the parent measures the child's memory without a region.
         thread::sleep(Duration::from_millis(50));
         work(bytes, options, threads);
     });

@@ -1,5 +1,5 @@
-//! A child has a copy of all blocks, even of blocks that were absent or changing at the fork.
-//! Writes by the child do not affect its parent.
+//! With `Fork::Copied`, a child has a copy of all blocks, even of blocks that were absent or
+//! changing at the fork. Writes by the child do not affect its parent.
 
 use crate::rights::give_up_rights;
 use crate::{MIB, PAGE, end_of, for_each_backend, is_signal, turn};
@@ -10,7 +10,7 @@ use testkit::load::Stop;
 use testkit::scaled;
 use zmem::{Advice, BackendKind, Error, Fork, Options, Region};
 
-/// Returns a region of which children have a copy.
+/// Returns a region of which each child has a copy.
 fn region(backend: BackendKind) -> Region {
     let (limit, fork) = (Some(6 * MIB as u64), Fork::Copied);
     let options = Options { limit, backend, fork, ..Options::default() };
@@ -133,8 +133,8 @@ fn fork_under_load(backend: BackendKind) {
     });
 }
 
-/// A fork during a long call waits for one step of the call at most. Faults of other threads that
-/// wait for the fork are not delayed longer.
+/// A fork during a long call waits for one step of the call at most. So faults that wait for the
+/// fork are not delayed until the call ends.
 #[test]
 fn a_fork_waits_for_no_whole_call() {
     let mut region = Region::new(64 * MIB, Options::default()).unwrap();
@@ -171,8 +171,8 @@ fn a_child_can_drop_a_region() {
     });
 }
 
-/// A daemon closes all descriptors when it starts. Then the region opens new descriptors, in the
-/// process and in its child.
+/// A daemon closes all descriptors when it starts. After that, the region opens new descriptors, in
+/// the process and in its child.
 #[test]
 fn closed_descriptors_are_opened_again() {
     let _turn = turn();
@@ -232,8 +232,8 @@ fn a_region_may_be_left_to_the_parent() {
     });
 }
 
-/// Before a fork, all blocks are filled, whatever the limit is. The child then evicts until it
-/// keeps its parent's limit.
+/// With a userfaultfd, all blocks are filled before a fork, whatever the limit is. The child then
+/// evicts until it keeps its parent's limit.
 #[test]
 fn a_child_comes_down_to_its_limit() {
     for_each_backend(|backend| {

@@ -1,5 +1,5 @@
-//! The backends with which tests run. The file finds out, without creating a region, which backends
-//! this system permits.
+//! The backends with which tests run. Functions of this file find out which backends this system
+//! permits, without creating a region.
 
 use std::mem::zeroed;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -18,8 +18,8 @@ const BACKENDS: [BackendKind; 7] = [
     BackendKind::UserfaultfdSigbusProtected,
     BackendKind::UserfaultfdProtected,
 ];
-/// The number of backends that short runs test. Together they run all code of the backends. Long
-/// runs also test the last backend.
+/// The number of backends that short runs test. The first six backends together run all code of the
+/// backends. Long runs also test the last backend.
 const EACH_PART: usize = 6;
 
 /// Returns a guard that only one test at a time holds. Regions of other tests would change the

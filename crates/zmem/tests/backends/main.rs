@@ -1,5 +1,5 @@
-//! Properties of regions that do not depend on the backend. Each test runs with all backends. The
-//! process is aborted if a fault uses the heap.
+//! Properties of regions that do not depend on the backend. Most tests run with each backend that
+//! the system permits. The process is aborted if a fault uses the heap.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
 mod bounds;
@@ -35,7 +35,7 @@ fn for_each_option(blocks: &[BlockOrder], mut work: impl FnMut(Options)) {
     });
 }
 
-/// All block orders that regions support.
+/// All fixed block orders, and two adaptive block orders.
 const ORDERS: [BlockOrder; 7] = [
     BlockOrder::Fixed(0),
     BlockOrder::Fixed(1),

@@ -1,5 +1,5 @@
-//! Regions of existing memory, which has missing pages, is accessed by other threads, or is shared
-//! with a child.
+//! Regions of existing memory. The memory has missing pages, is accessed by other threads, or is
+//! shared with a child.
 
 use crate::{MIB, PAGE, for_each_backend};
 use std::ops::{Deref, DerefMut};
@@ -156,7 +156,7 @@ fn pages_that_a_child_shares_go_as_well() {
         let (mut reader, mut writer) = (Some(reader), Some(writer));
         let child = Child::fork(|| {
             drop(writer.take());
-            // The child continues when the parent has closed the pipe.
+            // The child waits here until the parent has closed the pipe.
             assert_eq!(std::io::read_to_string(reader.take().unwrap()).unwrap(), "");
             assert!(*memory == expected);
         });
@@ -209,8 +209,8 @@ fn memory_that_is_given_back_amid_touches_is_whole() {
                     thread::sleep(Duration::from_millis(20));
                     drop(region.take());
                 });
-                // The device was dropped. A block that was not filled before would have lost its
-                // data.
+                // The device was dropped with the region. A block that was not filled before would
+                // have lost its data.
                 assert!(*memory == expected);
             });
         }

@@ -22,8 +22,8 @@ struct Budget {
     set: u64,
 }
 
-/// A charge: the number of charged blocks, and the number of the charged limit. The number of the
-/// limit is `None` if no limit was in force.
+/// A charge to the limit: the number of charged blocks, and the value of `Budget::set` at the time
+/// of the charge, or `None` if the limit was not in force.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LimitCharge {
     pub(crate) blocks: u64,

@@ -47,15 +47,16 @@ pub struct Recompressed {
     pub smaller: u64,
     /// The number of bytes by which the objects became smaller.
     pub saved_bytes: u64,
-    /// The number of items that remain unchanged because they were accessed during the job.
+    /// The number of slots and blocks that remain unchanged because they were accessed during the
+    /// job.
     pub touched: u64,
-    /// The damaged items, which remain unchanged.
+    /// The damaged slots and blocks, which remain unchanged.
     pub damaged: DamagedLeft,
 }
 
-/// The result for one item.
+/// The result for one slot or block.
 enum Outcome {
-    /// The item no longer matches the selection.
+    /// The slot or block no longer matches the selection.
     Left,
     Touched,
     Larger,
@@ -75,7 +76,7 @@ struct RecompressJob<'t> {
     slots: Vec<u8>,
 }
 
-/// Recompresses the selected items.
+/// Recompresses the selected slots and blocks.
 pub(crate) fn recompress(table: &Table, how: &Recompress) -> Result<Recompressed, Error> {
     let job = table.jobs.begin(JobKind::Recompress, 0)?;
     let mut work = RecompressJob::new(table, how)?;

@@ -17,7 +17,7 @@ use zsmalloc::{Content, ORDER_MAX, Old};
 
 const BUCKETS: usize = (SLOT_BYTES << ORDER_MAX) / SELECT_BUCKET_BYTES + 1;
 
-/// The condition that an item must meet.
+/// The condition that an item, which is a slot or a block, must meet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Which {
     /// No condition.
@@ -48,7 +48,7 @@ impl Which {
     }
 }
 
-/// The items that a job processes.
+/// The slots and blocks that a job processes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selection {
     /// The condition that a slot or block must meet.

@@ -8,7 +8,6 @@ pub(super) const RETAINED_MIN: usize = 2;
 /// A cache is allowed to retain one page per this number of committed pages, because the next
 /// objects need pages.
 pub(super) const RETAINED_SHARE: usize = 64;
-/// A cache is scattered if it has clearly more pages or slabs than packed objects need. The excess
-/// must be above one plus a share of the needed pages or slabs, which is one in this number. Moving
-/// objects then frees memory.
+/// A cache is scattered if it has clearly more pages or slabs than packed objects need: the excess
+/// is above 1 plus one per this number of needed pages or slabs. Moving objects then frees memory.
 pub(super) const SCATTERED_SHARE: usize = 64;

@@ -48,13 +48,13 @@ impl PackedHeader {
         PackedHeader(AtomicLink::new(null_mut()))
     }
 
-    /// Returns the number of keys, and the node behind this node.
+    /// Returns the number of keys, and the next node of the chain.
     pub(super) fn load(&self) -> (usize, Option<NodeRef>) {
         let raw = self.0.load(Ordering::Acquire);
         (raw.addr() >> COUNT_SHIFT, from_raw(raw))
     }
 
-    /// Publishes the number of keys and the node behind this node.
+    /// Publishes the number of keys and the next node of the chain.
     ///
     /// # Safety
     /// `count` keys and entries were written, and the node `behind` is complete (zs-W1). No other
@@ -117,7 +117,7 @@ impl NodeLink {
     }
 
     /// Commits a conversion whose entries are all frozen, and sets the link to `to`. Returns false
-    /// if a reader gave up the conversion. `behind` determines whether a wide node behind the
+    /// if a reader gave up the conversion. `behind` determines whether a wide node after the
     /// converted nodes is retired too.
     ///
     /// # Safety

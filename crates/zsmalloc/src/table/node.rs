@@ -135,8 +135,8 @@ impl<'s> Node<'s> {
         self.kind.is_packed().then(|| unsafe { header(self.node_ref()).as_ref() })
     }
 
-    /// Returns the keys of a packed node and the node behind it. One load reads the number of keys
-    /// and the address of the next node.
+    /// Returns the keys of a packed node, and the next node of its chain. One load reads the number
+    /// of keys and the address of the next node.
     pub(super) fn packed(self) -> (&'s [u16], Option<Self>) {
         let Some(head) = self.header() else { return (&[], None) };
         let (count, behind) = head.load();
@@ -204,7 +204,7 @@ impl<'s> Node<'s> {
         (0..leaves).filter_map(move |leaf| self.below(leaf))
     }
 
-    /// Returns this node and the nodes behind it.
+    /// Returns this node and the later nodes of its chain.
     pub(super) fn nodes(self) -> impl Iterator<Item = Self> {
         std::iter::successors(Some(self), |part| part.packed().1)
     }
@@ -224,7 +224,7 @@ impl<'s> Node<'s> {
         self.packed().1.is_some()
     }
 
-    /// Returns the entry of `key`, in this node or a node behind it.
+    /// Returns the entry of `key`, in this node or a later node of its chain.
     #[inline(always)]
     pub(super) fn find(self, key: u16) -> Option<EntryRef<'s>> {
         let node = if self.kind.is_inner() { self.below(key as usize / LEAF)? } else { self };

@@ -6,7 +6,7 @@
 use super::layout::NodeRef;
 use super::policy::RETIRED_CHAINS_MAX;
 
-/// Whether a wide node behind retired packed nodes is retired with them.
+/// Whether a wide node after retired packed nodes is retired with them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Behind {
     Goes,

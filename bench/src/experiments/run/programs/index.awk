@@ -1,4 +1,4 @@
-# Prints the number of words, the longest list of lines of a word, and sums.
+# Prints the number of words of a file, sums over all words, and figures of two words.
 { for (at = 1; at <= NF; at++) { places[$at] = places[$at] "," NR; count[$at]++ } }
 END {
     for (word in places) { words++; bytes += length(places[word]); squares += count[word] * count[word] }

@@ -1,4 +1,4 @@
-;;; Prints the number of words of a file, and of those that many lines have.
+;;; Prints the most frequent words of a file, and the sum of the numbers of their lines.
 (defvar *places* (make-hash-table :test 'equal))
 (defun note (word number) (push number (gethash word *places*)))
 (with-open-file (file (second sb-ext:*posix-argv*) :external-format :latin-1)

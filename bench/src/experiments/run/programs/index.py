@@ -1,4 +1,4 @@
-"""Prints the most frequent words of a file, by JSON that is written and read again."""
+"""Converts an index of a file's words to JSON and back. Prints the most frequent words."""
 
 import json
 import sys

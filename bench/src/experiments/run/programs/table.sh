@@ -1,7 +1,7 @@
-# Programs, each with lines of bash for it. "#= NAME PROGRAM PACKAGE" begins a program. Lines before "#-" prepare it: they run once,
-# natively, in the folder $made. The other lines are measured; each run has an empty folder. $0 is the program's path.
-# Files of text are $few and $lines, of 4 and of 20 MB; $source is a file of C++, and $count is a number.
-# Folders are $here, with the files beside this one, and $made, of the program.
+# Lines of bash for each program. "#= NAME PROGRAM PACKAGE" begins a program. Its lines before "#-"
+# run once, natively, in the folder $made. The other lines are measured. Each run has a new folder.
+# $0 is the program's path. The text files $few and $lines have 4 MB and 20 MB. $source is a C++
+# file, and $count is a number. The folder $here has the files beside this one.
 
 #= sort sort coreutils
 sort -t: -k3 -S 200M $lines

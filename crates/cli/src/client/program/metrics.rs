@@ -6,7 +6,7 @@ use run::Program;
 use run::{Figures, number, text as word};
 
 /// The metrics of a process's memory. Each element holds the metric's name, its help text, and the
-/// name of the reported figure.
+/// name of the statistic that is its value.
 const SIZES: [[&str; 3]; 7] = [
     ["held_bytes", "Anonymous memory of the process, which the limit counts.", "tree_held"],
     ["resident_bytes", "Memory of the program that is resident.", "resident"],
@@ -18,7 +18,7 @@ const SIZES: [[&str; 3]; 7] = [
 ];
 
 /// The metrics of a process's activity. Each element holds the columns of `SIZES` and a divisor.
-/// The metric is the figure divided by the divisor.
+/// The metric's value is the statistic divided by the divisor.
 const COUNTS: [(&str, &str, &str, f64); 9] = [
     ("evicted_blocks", "Blocks that were stored.", "evicted", 1.0),
     ("filled_blocks", "Blocks that came back.", "filled", 1.0),

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 use zram::memparse;
 
-/// Forecast the memory that files or a running program need when compressed
+/// Forecast the memory that files or a running program would need in compressed form
 ///
 /// Takes a sample of pages, spread evenly over the data. The data are the regular files at or under
 /// the paths, or the resident private anonymous memory of a process (mostly its heap). Stores the
@@ -40,7 +40,7 @@ Examples:
   uzram analyze --try lz4 --try zstd:1 --try zstd:9 --block 4K --block 16K dump.img
   uzram analyze --json --parquet fleet.parquet --pid 1234")]
 pub(crate) struct AnalyzeArgs {
-    /// Process whose memory is sampled; only its user, or root, can read it
+    /// Process whose memory is sampled; only the process's user, or root, can read this memory
     #[arg(long = "pid", value_name = "PID", value_parser = pid)]
     pub(super) process: Option<u32>,
     /// Use only pages that the process has not accessed for this number of seconds; needs root and

@@ -56,7 +56,7 @@ pub(super) fn of(
 /// `block` bytes. Each element of `objects` is a length and the number of objects of this length.
 pub(crate) fn stored(block: usize, objects: impl Iterator<Item = (usize, f64)>) -> (f64, f64) {
     let order = (block / PAGE_SIZE).ilog2();
-    // Classes exist for every block size.
+    // The table of classes exists for every block size.
     let classes = Geometry::Native { order }.table().map(|table| table.classes().to_vec());
     let classes = classes.unwrap_or_default();
     let mut counts = vec![0.0; classes.len()];
@@ -218,7 +218,8 @@ mod tests {
             let kinds = (0..256).map(|nth| &pieces[usize::from(order(nth))]);
             let clusters: Vec<Vec<u8>> = kinds
                 .map(|of| {
-                    // One half of each cluster is pieces of its kind, and the other half is noise.
+                    // One half of each cluster consists of pieces of its kind, and the other half
+                    // is noise.
                     let mut cluster = noise(CLUSTER, &mut rng);
                     for piece in cluster.chunks_mut(128) {
                         piece[..64].copy_from_slice(&of.as_chunks::<64>().0[rng.usize(0..100)]);

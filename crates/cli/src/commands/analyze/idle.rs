@@ -58,12 +58,12 @@ pub(super) fn pages(
     Ok(firsts.into_iter().filter(|(_, first)| is_idle(*first)).map(|(number, _)| number).collect())
 }
 
-/// Maps each page number to the number of the page that has its idle bit.
+/// Maps the number of each page to the number of the page whose idle bit applies to it.
 fn firsts(flags: &str, numbers: Vec<u64>) -> io::Result<BTreeMap<u64, u64>> {
     let file = File::open(flags)?;
     let numbers: BTreeSet<u64> = numbers.into_iter().collect();
     let mut firsts = BTreeMap::new();
-    // The previous page number, and the number of the page that has its idle bit.
+    // The number of the previous page, and the number of the page whose idle bit applies to it.
     let mut last = (0, 0);
     for number in numbers {
         let mut at = number;

@@ -8,8 +8,8 @@
 //! sample lacks that memory.
 //!
 //! When the process reads memory that it never wrote, the kernel maps its zero page. The zero page
-//! uses no memory, but in pagemap it looks like a page that processes share since a fork. So each
-//! shared page is read, and left out if it is zeros.
+//! uses no memory, but in pagemap it looks like a page that processes have shared since a fork. So
+//! each shared page is read, and left out if it contains only zeros.
 
 use super::idle;
 use super::population::Population;

@@ -126,7 +126,7 @@ impl Sample {
 
 /// Chooses the clusters that train a dictionary, and returns their indices. One cluster is chosen
 /// from each of several equal parts, because contiguous clusters would not represent all the data.
-/// The choice within a part is random, because a fixed step could match a period of the data.
+/// The choice within a part is random, because a fixed interval could match a period of the data.
 fn training(clusters: usize, rng: &mut fastrand::Rng) -> Vec<usize> {
     let parts = clusters.div_ceil(TRAINING_ONE_OF).min(TRAINED_MAX / CLUSTER);
     let start = |part: usize| part * clusters / parts;

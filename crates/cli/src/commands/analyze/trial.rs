@@ -18,7 +18,7 @@ pub(super) struct Trial {
     /// The total length of each cluster's objects in bytes, in the order of the clusters.
     pub(super) clusters: Vec<u64>,
     pub(super) pages: u64,
-    /// The number of same-filled pages, also inside blocks with other pages.
+    /// The number of same-filled pages, including those in blocks with other pages.
     pub(super) same_filled: u64,
     /// The memory of the empty device in bytes.
     pub(super) empty: u64,
@@ -137,7 +137,8 @@ fn same(back: &[u8], stored: &[u8]) -> Result<(), Error> {
     (back == stored).then_some(()).ok_or_else(|| failed(other))
 }
 
-/// Returns a device for one thread, without background work that the measured time would include.
+/// Returns a device for one thread. The device does no background work, which the measured time
+/// would include.
 fn device(
     candidate: &Candidate,
     dictionary: Option<&Dictionary>,

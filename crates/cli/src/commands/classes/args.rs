@@ -5,10 +5,10 @@ use crate::error::Error;
 use clap::Args;
 use zsmalloc::ClassTable;
 
-/// Print a table of size classes: how objects of each size share zspages
+/// Print a table of size classes, which shows how objects of each size share zspages
 ///
-/// By default the table is that of the current kernel, for comparison; with --geometry native it is
-/// that of `uzram fill`. No data are stored.
+/// By default, the table is that of the current kernel, for comparison; with --geometry native, the
+/// table is that of `uzram fill`. No data are stored.
 #[derive(Clone, Debug, Args)]
 #[command(mut_arg("geometry", |arg| arg.default_value("kernel")), after_help = "\
 Columns:

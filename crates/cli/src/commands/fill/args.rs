@@ -53,9 +53,9 @@ pub(crate) struct FillArgs {
     #[arg(long, value_name = "N", value_parser = threads)]
     pub(super) threads: Option<u16>,
     /// Maximum memory of the pages that hold compressed data, including the free space in these
-    /// pages. Tables and the memory of this command itself are not counted; --set total_limit=SIZE
-    /// sets a limit that includes tables. A value of 0 means no limit; the minimum is 64K [default:
-    /// 85% of the machine's memory, or of the memory cgroup's limit]
+    /// pages. The device's tables and the memory of this command itself are not counted; --set
+    /// total_limit=SIZE sets a limit that includes tables. A value of 0 means no limit; the minimum
+    /// is 64K [default: 85% of the machine's memory, or of the memory cgroup's limit]
     #[arg(long, value_name = "SIZE", value_parser = MemLimit::parse)]
     pub(super) mem_limit: Option<MemLimit>,
     /// Stop after this number of bytes of input, rounded down to whole pages [default: none]

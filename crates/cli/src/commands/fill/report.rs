@@ -7,7 +7,7 @@ use crate::values::name_of;
 use serde::{Serialize, Serializer};
 use zram::Compaction;
 
-/// All figures of a run. Sizes are in bytes. Unknown values are null.
+/// All results of a run. Sizes are in bytes. Unknown values are null.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Report {
     pub(crate) algorithm: &'static str,

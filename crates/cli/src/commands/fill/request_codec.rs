@@ -1,5 +1,5 @@
-//! Compresses a request with the raw codec, without storing the result. The times and lengths are
-//! compared with the device's.
+//! Compresses the pages of a request with the raw codec, which is the codec without a device. The
+//! times and lengths are compared with those of the device.
 
 use crate::commands::packed::PackedBlocks;
 use crate::commands::policy::{COMPRESSED_MAX, REQUEST_PAGES};
@@ -40,7 +40,7 @@ pub(crate) struct RequestCodec {
     packed: PackedBlocks,
 }
 
-/// The raw codec's figures for the pages of a request.
+/// The raw codec's lengths and times for the pages of a request.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RawFigures {
     /// min(size, compressed length) of each block or single page, at the index of its first page. A
@@ -81,7 +81,7 @@ impl RequestCodec {
         pieces
     }
 
-    /// Compresses `data`, each whole block as one, and decompresses the result into `back`.
+    /// Compresses `data`, each whole block as one unit, and decompresses the result into `back`.
     /// Measures both times. `data` begins `first` pages after the start of a block.
     pub(crate) fn run(
         &mut self,

@@ -35,7 +35,7 @@ pub(crate) struct Meters {
     pub(crate) decompress: Meter,
 }
 
-/// The figures of one worker.
+/// The counts and times of one worker.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Totals {
     /// The times for all pages. The codec skips same-filled blocks and pages.
@@ -49,13 +49,13 @@ pub(crate) struct Totals {
     pub(crate) pages_stored: u64,
     pub(crate) pages_compared: u64,
     pub(crate) mismatches: u64,
-    /// A file of which the device did not return the stored data.
+    /// A file whose data the device did not return as stored.
     pub(crate) mismatch: Option<FileIndex>,
 }
 
 impl Totals {
     /// Adds a request of `bytes` bytes that the device stored in `time`, and the raw codec's
-    /// figures for the same pages.
+    /// results for the same pages.
     pub(crate) fn count_stored(&mut self, figures: &RawFigures, bytes: usize, time: Duration) {
         let is_alike = !figures.has_same;
         for meters in

@@ -20,10 +20,11 @@ use zram::Device;
 pub(crate) const WORKER_BYTES: usize =
     (BATCH_PAGES as usize + (1 + COMPRESSED_MAX) * REQUEST_PAGES) * PAGE_SIZE;
 
-/// The reason to leave out a file whose pages were read back as stored.
+/// The reason why a file is left out if the file has changed, and the device returned its pages as
+/// stored.
 const UNSEEN: &str = "it changed while it was read, though its time and size did not";
 
-/// The buffers and figures of a thread.
+/// The buffers and counts of a thread.
 pub(crate) struct Worker {
     raw: RequestCodec,
     /// A batch as read from the files.

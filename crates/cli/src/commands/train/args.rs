@@ -10,13 +10,14 @@ use zram::memparse;
 ///
 /// Reads blocks of every regular file at or under the paths (at most 64 MiB, spread evenly, without
 /// same-filled blocks). Trains a dictionary with seven of every eight blocks, and tests the
-/// dictionary with every algorithm on the remaining blocks. Often a dictionary does not pay. A
-/// dictionary pays only if a device with all the files uses less memory with the dictionary than
-/// without. At the end the command writes the dictionary; an existing file is replaced when the new
-/// one is complete.
+/// dictionary with every algorithm on the remaining blocks. Often a dictionary does not pay,
+/// because the dictionary itself uses memory. So the report shows the memory of a device with all
+/// the files, with and without the dictionary. At the end the command writes the dictionary; an
+/// existing file is replaced when the new one is complete.
 ///
-/// The dictionary has zstd's format, with tables for zstd. The algorithms lz4 and lz4hc use only
-/// the last 64 KiB of the dictionary. A dictionary helps only with blocks that resemble the files.
+/// The dictionary has zstd's format, with zstd's entropy tables. The algorithms lz4 and lz4hc use
+/// only the last 64 KiB of the dictionary. A dictionary helps only with blocks that resemble the
+/// files.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
 Sizes are bytes, decimal or 0x, with K or M behind them for KiB or MiB.

@@ -12,7 +12,7 @@ use serde::Serialize;
 use zcomp::{Codec, Dictionary, Params, Stream};
 use zram::{Config, Device};
 
-/// The figures of a codec at its default level, with the dictionary and without a dictionary.
+/// The results of a codec at its default level, with the dictionary and without a dictionary.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Evaluation {
     pub(crate) algorithm: &'static str,
@@ -20,8 +20,8 @@ pub(crate) struct Evaluation {
     pub(crate) without: Figures,
     pub(crate) with: Figures,
     /// The bytes of memory that the dictionary adds to a device with a stream for each processor.
-    /// These bytes are the dictionary's content and digests, and the growth of the streams'
-    /// contexts.
+    /// These bytes are the dictionary's content, the tables that codecs derive from the content,
+    /// and the growth of the streams' contexts.
     pub(crate) dictionary_memory: u64,
     /// From this amount of similar data, in bytes, a device uses less memory with the dictionary.
     /// `None` if no amount suffices.

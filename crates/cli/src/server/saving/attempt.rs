@@ -62,7 +62,7 @@ pub(super) fn save_to(
         }
         if let Some(since) = given_up {
             device.cancel_job();
-            // A save that hangs in a system call ends with the process.
+            // A save that hangs in a system call ends only when the process ends.
             if since.elapsed() > GIVEN_UP_WITHIN {
                 return None;
             }

@@ -3,7 +3,7 @@
 use crate::policy::{CHUNK, SPARSE};
 use std::ops::{Index, IndexMut};
 
-/// The number that stands for no slot.
+/// A number that no slot has.
 pub const NONE: u32 = u32::MAX;
 
 /// The use of a slot.

@@ -10,7 +10,7 @@
 //! di-13: one write of one byte replaces the `syscall`. A thread executes either the `syscall` or
 //! the jump. The bytes after the `syscall` do not change, so a thread that returns there finds the
 //! program's instructions. The bytes after the `syscall` also determine the address of the stub. If
-//! that address is not free, the site is not replaced.
+//! that address is not free, the site jumps to a pad (di-18), or is not replaced.
 //!
 //! di-14: code is changed only in private file mappings that are not writable. The instruction that
 //! returns from a signal is never changed, because debuggers recognise signal frames by this

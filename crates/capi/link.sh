@@ -25,8 +25,8 @@ sed "s|@VERSION@|$version|" "$here/uzram.pc.in" > "$lib/pkgconfig/uzram.pc"
 
 # Both libraries are made from one object. The renamed symbols could be resolved to symbols of the
 # program. A linker keeps one personality routine of all archives that rustc made. zstd calls
-# functions of the other names if any library defines them. rustc's bitcode is removed, because
-# other linkers do not use it, and possibly can't read it.
+# functions of the other names if any library defines them. The bitcode of rustc is removed.
+# Other linkers do not use it, and some can't read it.
 object=$lib/uzram.o
 trap 'rm -f "$object"' EXIT
 ${LD:-ld} -r -o "$object" --whole-archive "$archive"

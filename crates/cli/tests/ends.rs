@@ -1,5 +1,4 @@
-//! Tests the end of `uzram serve`: acknowledged data are saved after each signal that ends the
-//! server.
+//! Tests the end of `uzram serve`: acknowledged data are saved after each signal that ends it.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -243,8 +242,7 @@ fn where_there_is_no_place_it_stays_and_says_so() {
         let mut lines = lines(&mut server);
         let stays = lines.find(|line| line.contains("the save is tried again")).unwrap();
         assert!(stays.contains("/to/saved'") && stays.contains("No such file"), "{stays}");
-        // If the same signal were sent sooner, the server would treat it as part of the first
-        // request.
+        // If the same signal were sent sooner, it would be part of the first request.
         thread::sleep(Duration::from_millis(500));
         assert!(server.child.try_wait().unwrap().is_none(), "it is gone");
         let back = || fs::rename(places.at("away"), places.at("to")).unwrap();
@@ -419,8 +417,7 @@ fn what_came_to_the_file_since_the_start_stays() {
     assert!(fs::read(&saved).unwrap() != earlier && places.is_saved("to/saved"));
 }
 
-/// A timer can save the disk repeatedly. Even a save at the server's end is not treated as a change
-/// by another program.
+/// A timer can save the disk repeatedly. Even a save at the end is no change by another program.
 #[test]
 fn a_save_to_the_file_at_the_moment_of_the_end_leaves_it_to_the_end() {
     for round in 0..30 {

@@ -14,9 +14,6 @@ use crate::x86_64::stub::{self, JUMP_BYTES, STUB_BYTES};
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// The length in bytes of an aligned unit of code. A processor never fetches old and new bytes of
-/// one unit together.
-const UNIT: usize = 8;
 /// The address of the next stub of a pad, or 0 if there is no page for it. Only the thread that
 /// holds the lock of `sites` uses this word.
 static NEXT: AtomicUsize = AtomicUsize::new(0);
@@ -46,7 +43,7 @@ fn direct(site: usize, code: [u8; JUMP_BYTES]) -> Option<Way> {
 }
 
 fn padded(site: usize, mapping: &Mapping) -> Option<Way> {
-    if site / UNIT != (site + 1) / UNIT {
+    if !pad::is_one_unit(site) {
         return None;
     }
     let around = pad::around(site);

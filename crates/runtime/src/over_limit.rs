@@ -26,7 +26,7 @@ pub(crate) fn warn_if_over_limit(program: &Program) {
     /// The number of times that this process left the message to another process.
     static LEFT: AtomicU32 = AtomicU32::new(0);
     let may_say = |over_limit: &OverLimit| {
-        // A filter possibly kills the process for calls that the program does not make itself.
+        // A filter can kill the process for calls that the program does not make itself.
         if program.is_confined.load(Relaxed) {
             return false;
         }
@@ -63,7 +63,7 @@ pub(crate) fn warn_if_over_limit(program: &Program) {
 }
 
 /// When a group's first process ends, reports that the processes exceeded the limit for a time.
-/// Writes nothing if the group has reported that the limit can't be kept.
+/// Writes nothing after the group's report that the limit can't be kept.
 pub(crate) fn warn_if_exceeded(program: &Program) {
     let may_say = || program.may_say();
     let Some(exceeded) = program.member().and_then(|member| Exceeded::take(member, may_say)) else {

@@ -20,8 +20,8 @@ const FLAGS_CLEARED: usize = 0x400 | 0x100 | 0x1_0000;
 const LOW: usize = 0xd5;
 const ZERO: usize = 0x40;
 const OVERFLOW: usize = 0x800;
-/// The flag that the processor sets in the frame of a fault, so that a breakpoint at the instruction
-/// is hit once.
+/// The flag that the processor sets in the frame of a fault, so that a breakpoint at the
+/// instruction is hit once.
 const RESUME: usize = 1 << 16;
 /// The length in bytes of an instruction that makes a system call.
 pub(crate) const CALL_BYTES: usize = 2;

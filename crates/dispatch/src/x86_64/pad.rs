@@ -16,6 +16,8 @@ const FILL: u8 = 0xcc;
 const RETURN: u8 = 0xc3;
 /// The first byte of a jump with a distance of one byte.
 const SHORT: u8 = 0xeb;
+/// The length in bytes of a unit of code.
+const UNIT: usize = 8;
 /// The alignment of functions in bytes.
 const ALIGN: usize = 16;
 /// The minimum number of `int3` before an aligned function. `ret` can be the second byte of an
@@ -26,6 +28,12 @@ const FILLED_MIN: usize = 4 + JUMP_BYTES;
 const RUN_BYTES: usize = 2 * ALIGN;
 /// The farthest distances of a short jump, from its end.
 const FARTHEST: (usize, usize) = (128, 127);
+
+/// Returns true if the bytes of a site lie in one aligned unit of 8 bytes. The processor never
+/// executes old and new bytes of one unit together.
+pub(crate) fn is_one_unit(site: usize) -> bool {
+    site / UNIT == (site + CALL_BYTES - 1) / UNIT
+}
 
 /// The number of bytes that [`around`] returns.
 pub(crate) const AROUND_BYTES: usize = FARTHEST.0 + RUN_BYTES + FARTHEST.1 + JUMP_BYTES;

@@ -18,10 +18,13 @@ pub(super) struct Job {
     /// The options of `uzram run` besides the limit.
     pub(super) options: &'static [&'static str],
     make: Make,
+    /// If the program has a garbage collector with a limit of its own, limits the heap to a number of
+    /// bytes.
+    collector: Option<fn(&mut Prepared, u64)>,
 }
 
 /// A job whose inputs exist.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Prepared {
     pub(super) command: Vec<String>,
     /// The time after which the job is killed.
@@ -45,13 +48,18 @@ pub(super) fn told(name: &str, limit: u64, options: &[&str]) -> String {
 }
 
 /// The jobs with a limit, besides [`HEAP`].
-pub(super) const JOBS: [Job; 6] = [
+pub(super) const JOBS: [Job; 8] = [
     Job { options: DENSE, ..job("sort", "sort", "coreutils", 3.0, sort) },
     job("g++", "g++", "g++", 2.0, compiler),
     job("redis", "redis-server", "redis-server", 1.5, redis),
     job("node", "node", "nodejs", 2.0, node),
     Job { options: DENSE, ..job("sqlite3", "python3", "python3", 2.0, sqlite) },
     Job { options: DENSE, ..job("xz", "xz", "xz-utils", 1.25, xz) },
+    Job { collector: Some(limit_go), ..job("Go", "go", "golang-go", 2.0, go_index) },
+    Job {
+        collector: Some(limit_java),
+        ..job("Java", "javac", "default-jdk-headless", 2.0, java_index)
+    },
 ];
 
 /// CPython with a heap.
@@ -80,7 +88,7 @@ const fn job(
     times: f64,
     make: Make,
 ) -> Job {
-    Job { name, program, package, times, options: &[], make }
+    Job { name, program, package, times, options: &[], make, collector: None }
 }
 
 impl Job {
@@ -96,6 +104,14 @@ impl Job {
             return Ok(None);
         };
         Ok(Some(Prepared { command: (self.make)(place, &path)?, longest: LONGEST }))
+    }
+
+    /// Returns the job with the heap limited to `bytes` by the program's own garbage collector.
+    /// Returns `None` if the program has no such limit.
+    pub(super) fn with_heap_limit(&self, job: &Prepared, bytes: u64) -> Option<Prepared> {
+        let mut job = job.clone();
+        self.collector.map(|limit| limit(&mut job, bytes))?;
+        Some(job)
     }
 }
 
@@ -180,4 +196,29 @@ fn go_bytes(place: &Place, compiler: &str) -> Result<Vec<String>, Error> {
 fn compiled_bytes(place: &Place, command: Vec<String>, source: &str) -> Result<Vec<String>, Error> {
     let program = place.built(&command, source)?;
     Ok(words(&program, &[&place.scale.bytes(1_000_000).to_string()]))
+}
+
+/// Builds an index of the words of a file, which the garbage collector marks repeatedly.
+fn go_index(place: &Place, compiler: &str) -> Result<Vec<String>, Error> {
+    let source = place.file("words.go", include_str!("programs/index.go"))?;
+    let program = place.built(&words(compiler, &["build", "-o"]), &source)?;
+    Ok(words(&program, &[&place.input("lines", place.scale.bytes(60_000_000))?]))
+}
+
+fn limit_go(job: &mut Prepared, bytes: u64) {
+    job.command.splice(0..0, ["env".to_owned(), format!("GOMEMLIMIT={bytes}")]);
+}
+
+fn java_index(place: &Place, compiler: &str) -> Result<Vec<String>, Error> {
+    let source = place.file("Index.java", include_str!("programs/Index.java"))?;
+    let classes = place.built(&words(compiler, &["-d"]), &source)?;
+    let java = program("java").unwrap_or_else(|| "java".to_owned());
+    Ok(words(
+        &java,
+        &["-cp", &classes, "Index", &place.input("lines", place.scale.bytes(60_000_000))?],
+    ))
+}
+
+fn limit_java(job: &mut Prepared, bytes: u64) {
+    job.command.insert(1, format!("-Xmx{}k", bytes >> 10));
 }

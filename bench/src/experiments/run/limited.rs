@@ -22,6 +22,8 @@ const HEAP_WALL_MAX: [f64; 2] = [1.0, 1.2];
 const HEAP_CPU_MAX: f64 = 1.3;
 const WALL_MAX: f64 = 1.2;
 const PEAK_MAX: f64 = 1.05;
+/// The maximum ratio for programs with garbage collectors, with as much memory in all.
+const COLLECTED_WALL_MAX: f64 = 1.1;
 /// A turn that takes longer than this is the last turn.
 const TURN_LONGEST: Duration = Duration::from_secs(180);
 /// The minimum limit in bytes, because any program needs some memory.
@@ -44,6 +46,8 @@ struct Trial<'a> {
     options: &'static [&'static str],
     /// The maximum ratio of the wall clock time to the kernel's time, for each of [`WAYS`].
     wall: [f64; 2],
+    /// The same ratio for the run with as much memory as the kernel's side uses.
+    even: f64,
     /// The maximum ratio of the processor time to the kernel's time, if it is checked.
     cpu: Option<f64>,
 }
@@ -63,7 +67,9 @@ pub fn heap(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
     for (usual, options) in HEAP_LIMITS {
         let limit = bench.place.scale.limit(usual);
         let (wall, cpu, what) = (HEAP_WALL_MAX, Some(HEAP_CPU_MAX), told("heap", limit, options));
-        let trial = Trial { experiment: "run-heap", what, job: &job, limit, options, wall, cpu };
+        let even = HEAP_WALL_MAX[1];
+        let experiment = "run-heap";
+        let trial = Trial { experiment, what, job: &job, limit, options, wall, even, cpu };
         bench.compare(&trial, &alone, report)?;
     }
     Ok(())
@@ -77,9 +83,14 @@ pub fn jobs(request: &Request, report: &mut Report<'_>) -> Result<(), Error> {
         let alone = run_side(&prepared, Side::Alone, &bench.place, true)?;
         let limit = (alone.peak.anonymous as f64 / job.times).max(SMALLEST) as u64;
         let (wall, cpu, options) = ([WALL_MAX; 2], None, job.options);
-        let (experiment, what, job) = ("run-jobs", told(job.name, limit, options), &prepared);
-        let trial = Trial { experiment, what, job, limit, options, wall, cpu };
+        let (experiment, what) = ("run-jobs", told(job.name, limit, options));
+        let heap_limited = job.with_heap_limit(&prepared, limit);
+        let even = if heap_limited.is_some() { COLLECTED_WALL_MAX } else { WALL_MAX };
+        let trial = Trial { experiment, what, job: &prepared, limit, options, wall, even, cpu };
         bench.compare(&trial, &alone, report)?;
+        if let Some(job) = heap_limited {
+            bench.heap_limited(&trial, &job, &alone, report)?;
+        }
     }
     Ok(())
 }
@@ -156,7 +167,7 @@ impl Bench {
         if let Rival::Present(_) = self.kernel {
             let all = median(kernels().map(|kernel| trial.over_limit(kernel.all)));
             report.add(trial.figure("memory of the kernel's in all, over the limit", all, ""))?;
-            self.times(trial, &turns, trial.wall[1], EVEN, Turn::even, report)?;
+            self.times(trial, &turns, trial.even, EVEN, Turn::even, report)?;
         }
         let others = turns.iter().flat_map(Turn::outcomes);
         let different = others.filter(|outcome| outcome.shown != alone.shown).count();
@@ -167,6 +178,23 @@ impl Bench {
             report.add(trial.figure("times that the kernel gave it up", given_up, ""))?;
         }
         self.peak(trial, turns.iter().any(Turn::is_cut_off), report)
+    }
+
+    /// Reports the run of a program whose garbage collector, instead of `uzram run`, keeps the limit.
+    fn heap_limited(
+        &self,
+        trial: &Trial<'_>,
+        job: &Prepared,
+        alone: &Outcome,
+        report: &mut Report<'_>,
+    ) -> Result<(), Error> {
+        let run = run_side(job, Side::Alone, &self.place, true)?;
+        let ends = f64::from(run.shown == alone.shown);
+        report.add(trial.figure("ends with its own heap limit", ends, ""))?;
+        let wall = trial.figure("wall clock with its own heap limit", run.seconds, "s");
+        report.add(wall.rival("alone", alone.seconds))?;
+        let peak = trial.over_limit(run.peak.anonymous);
+        report.add(trial.figure("memory with its own heap limit, over the limit", peak, ""))
     }
 
     /// Reports the memory of a further uzram run, which is not timed. Does nothing if an earlier

@@ -14,7 +14,7 @@ pub use swap::KernelSwap;
 
 use crate::Error;
 
-/// A rival that is possibly unavailable.
+/// A rival that may be unavailable.
 #[derive(Debug)]
 pub enum Rival<T> {
     /// The rival is available.

@@ -201,7 +201,7 @@ fn undo_all_and_exit() -> ! {
     let mut list = list();
     while let Some((_, action)) = list.made.pop() {
         if let Err(error) = action() {
-            // Standard error is possibly closed, but the remaining actions must run.
+            // Standard error may be closed, but the remaining actions must run.
             let _told = writeln!(io::stderr(), "bench: {error}");
         }
     }

@@ -1,8 +1,8 @@
 //! Allocates and frees objects, in slabs of any owner.
 //!
 //! # Safety
-//! A caller that frees an object does not use the object any more. If a slab possibly belongs to
-//! another thread, this code accesses only its bits. The bits exist while the object is live.
+//! A caller that frees an object does not use the object any more. If a slab may belong to another
+//! thread, this code accesses only its bits. The bits exist while the object is live.
 #![allow(unsafe_code)]
 
 use crate::Error;
@@ -60,7 +60,7 @@ pub(crate) fn alloc_reserved(depot: &Depot) -> Option<NonNull<u8>> {
 ///
 /// # Safety
 /// `location` is the location of the object. If the object is live, no thread uses it. If the
-/// object is possibly free, no other thread frees objects of the cache or shrinks the cache.
+/// object may be free, no other thread frees objects of the cache or shrinks the cache.
 pub(crate) unsafe fn free(
     depot: &Depot,
     object: NonNull<u8>,
@@ -90,8 +90,8 @@ pub(crate) unsafe fn free(
                 unsafe { own::free(depot, own, id, index) }
             }
             _ => {
-                // SAFETY: the slab is not reclaimed while the object is live. If the object is
-                // possibly free, the caller guarantees that no thread reclaims the slab.
+                // SAFETY: the slab is not reclaimed while the object is live. If the object may be
+                // free, the caller guarantees that no thread reclaims the slab.
                 let bits = unsafe { slab.bits(depot.shape.bits_words) };
                 let freed = bits.free_remotely(index);
                 if freed == Freed::Orphan {

@@ -1,7 +1,7 @@
 //! Checks of a whole cache.
 //!
 //! # Safety
-//! If a slab possibly belongs to another thread, the checks read only its addresses and bits.
+//! If a slab may belong to another thread, the checks read only its addresses and bits.
 #![allow(unsafe_code)]
 
 use crate::bits::{NO_ONE, RESERVE};
@@ -14,7 +14,7 @@ use std::ptr::NonNull;
 
 /// Returns the slabs that are attached to the cache. Attached slabs are not reclaimed while the
 /// lock is held (sl-H2). Slabs that are being created or reclaimed are left out. An exiting thread
-/// possibly still reclaims slabs.
+/// may still reclaim slabs.
 fn slabs<'l>(locked: &'l Locked<'_>) -> impl Iterator<Item = ExtentId> + use<'l> {
     let depot = locked.depot;
     depot.space().live().filter(|&id| depot.is_attached(id))

@@ -3,7 +3,7 @@
 //!
 //! Because all locks are held, the fork can interrupt another thread only in these states:
 //! - The thread was allocating or freeing an object in its own slab. The slab's bits are correct.
-//!   Other records are possibly wrong.
+//!   Other records may be wrong.
 //! - The thread has set a remote bit, but has not read the owner of the slab yet.
 //! - A slab is being created or reclaimed, and is in no list.
 //! - A block belongs to no slab yet, or its slab was just reclaimed. The child never frees this
@@ -80,8 +80,8 @@ impl AtFork for All {
         ARENAS.unlock_after_fork();
         locked.caches.iter().for_each(|cache| cache.unlock_after_fork());
         thread::unlock_after_fork();
-        // The last reference to a cache is possibly dropped at the end of the function, while no
-        // lock is held.
+        // The last reference to a cache may be dropped at the end of the function, while no lock is
+        // held.
     }
 
     fn in_child(&self) {

@@ -132,7 +132,7 @@ unsafe fn repair_slabs(depot: &Depot, number: Number) {
                 continue;
             }
             // A thread of the parent was creating or reclaiming the slab. If the memory is stable,
-            // the slab is possibly waiting for its grace period.
+            // the slab may be waiting for its grace period.
             let is_whole = !slab.first().is_null() && slab.block().is_some();
             if !is_whole || depot.options.memory == Memory::AnyTime {
                 lost.push(id);
@@ -154,9 +154,8 @@ unsafe fn repair_slabs(depot: &Depot, number: Number) {
     }
     drop(locked);
     for id in lost {
-        // Free the slab without calling destructors, because some objects have possibly been
-        // destroyed already.
-        // SAFETY: the thread that created or unlinked the slab does not exist any more.
+        // Free the slab without calling destructors, because some objects may have been destroyed
+        // already. SAFETY: the thread that created or unlinked the slab does not exist any more.
         unsafe { grow::give_back(depot, id) };
     }
 }

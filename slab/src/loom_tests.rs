@@ -268,8 +268,8 @@ impl Place {
     }
 }
 
-/// sl-H2: a thread possibly drains a slab after the slab was reclaimed. The thread then accesses no
-/// slab of another cache, and no slab under construction.
+/// sl-H2: a thread may drain a slab after the slab was reclaimed. The thread then accesses no slab
+/// of another cache, and no slab under construction.
 #[test]
 fn loom_a_late_drain_keeps_to_its_own_slabs() {
     model(|| {

@@ -77,7 +77,7 @@ pub(crate) fn alloc(depot: &Depot, own: &ThreadSlabs) -> Option<NonNull<u8>> {
     let slab_ref = depot.of_thread(own, own.current.get()?);
     if depot.shape.layout == Layout::Native {
         // SAFETY: the thread owns the slab, only free objects are allocated, and `disown` removes
-        // the record.
+        // the thread's record of the slab's bits.
         unsafe {
             let bits = slab_ref.bits();
             let word = bits.next_word(own.word_of(&bits))?;
@@ -180,7 +180,7 @@ pub(crate) fn trim(depot: &Depot, own: &ThreadSlabs) {
     grow::end(locked);
 }
 
-/// Gives up all slabs of a thread that possibly no longer exists.
+/// Gives up all slabs of a thread, which may no longer exist.
 pub(crate) fn disown_all(locked: &mut Locked<'_>, own: &ThreadSlabs) {
     while let Some(id) = own.slabs().first() {
         disown(locked, own, id);

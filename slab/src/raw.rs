@@ -77,7 +77,7 @@ impl RawCache {
     /// After that, the second free frees the object of the new user.
     ///
     /// # Safety
-    /// No code uses the object again. If the object is possibly free already, no other thread frees
+    /// No code uses the object again. If the object may be free already, no other thread frees
     /// objects of the cache or shrinks the cache during the call. (The other thread could reclaim
     /// the slab.)
     #[doc(alias = "kmem_cache_free")]

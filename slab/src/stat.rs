@@ -4,8 +4,8 @@ use crate::depot::Depot;
 use crate::lists::List;
 use crate::sync::Relaxed;
 
-/// Counters of a cache. The numbers of objects possibly do not include operations that threads
-/// execute during the call.
+/// Counters of a cache. The numbers of objects might not include operations that threads execute
+/// during the call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheStat {
     /// The number of objects that users have. Includes remotely freed objects that the slab's

@@ -1,8 +1,8 @@
 //! Small numbers that identify threads. A number is reused after its thread has exited.
 //!
 //! Lock order: `CACHES` is taken before any cache's lock, and `TAKEN` after all other locks. While
-//! `CACHES` or `TAKEN` is held, no user code is called, because a destructor possibly ends a cache,
-//! which takes `CACHES`.
+//! `CACHES` or `TAKEN` is held, no user code is called, because a destructor may end a cache, which
+//! takes `CACHES`.
 //!
 //! # Safety
 //! This file declares one unsafe function, and calls none.
@@ -113,8 +113,8 @@ pub(crate) fn register(cache: Weak<dyn ThreadHooks>) {
 }
 
 /// Unregisters a cache. After the return, no thread is in the cache's [`ThreadHooks::on_exit`], and
-/// no thread calls that function. Forks still lock the cache, because other threads possibly
-/// reclaim its slabs.
+/// no thread calls that function. Forks still lock the cache, because other threads may reclaim its
+/// slabs.
 pub(crate) fn forget(cache: &Arc<dyn ThreadHooks>) {
     let gone = Arc::downgrade(cache);
     let mut caches = CACHES.lock();

@@ -89,8 +89,8 @@ fn run(arena: &Arc<Arena>, layout: Layout, size: usize, random: &mut Rng) {
     for _ in 0..25 {
         step(&mut subject, tunables.limit, random);
         subject.cache.check();
-        // This thread has possibly not collected the remotely freed objects of its slabs yet, so
-        // the counter is possibly higher.
+        // This thread might not have collected the remotely freed objects of its slabs yet, so the
+        // counter may be higher.
         assert!(subject.cache.stat().active_objects >= subject.live.len(), "{told}");
         if random.u8(..4) == 0 {
             subject.cache.shrink();

@@ -61,8 +61,8 @@ fn what_is_no_object_is_refused() {
         let all = near_null.into_iter().chain(beside).chain(foreign).chain(inside);
         for address in all.filter(|&address| !objects.contains(&at(address))) {
             let error = refused(cache, at(address));
-            // The object that was allocated first is possibly not the slab's first object, so a
-            // free object can begin at the address.
+            // The object that was allocated first might not be the slab's first object, so a free
+            // object can begin at the address.
             let is_free = error == Error::DoubleFree { address } && beside.contains(&address);
             assert!(is_free || error == Error::Foreign { address }, "{error} for {address:#x}");
         }

@@ -82,8 +82,8 @@ fn write_error(text: &str) {
     let _written = unsafe { libc::write(2, text.as_ptr().cast(), text.len()) };
 }
 
-/// Prints a backtrace of a child that exceeds its time, and ends the child. This function possibly
-/// blocks on a lock that the child holds. A second signal then ends the child.
+/// Prints a backtrace of a child that exceeds its time, and ends the child. This function may block
+/// on a lock that the child holds. A second signal then ends the child.
 extern "C" fn tell_where(_: libc::c_int) {
     // SAFETY: the default action of the second signal ends the child. The signal must be unblocked,
     // because it is blocked in this handler.

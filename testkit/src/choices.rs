@@ -92,7 +92,7 @@ impl<'b> Choices<'b> {
         (edge + self.below(3)).saturating_sub(1).min(most)
     }
 
-    /// Returns at most `most` bytes. A source of bytes possibly has fewer.
+    /// Returns at most `most` bytes. A source of bytes may have fewer.
     pub fn bytes(&mut self, most: usize) -> Vec<u8> {
         let len = self.within(0..=most);
         match self {

@@ -16,7 +16,7 @@ pub enum Trained {
     Without,
     /// The n-th of the available dictionaries.
     Nth(usize),
-    /// The given bytes, which possibly look like a damaged dictionary.
+    /// The given bytes, which may look like a damaged dictionary.
     Of(Vec<u8>),
 }
 

@@ -166,7 +166,7 @@ pub struct DeviceModel {
     setup: Setup,
     supply: Option<Arc<RefuseNth>>,
     store: Option<Arc<Faulty>>,
-    /// Whether memory is possibly refused for another reason than a limit.
+    /// Whether memory may be refused for another reason than a limit.
     is_refusing: bool,
     is_failing: bool,
     /// The number of bytes that the empty device uses.

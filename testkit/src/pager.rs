@@ -80,7 +80,7 @@ pub struct PagerModel {
     block: usize,
     /// The lowest possible limit.
     needed: u64,
-    /// Whether a pager thread possibly exists.
+    /// Whether a pager thread may exist.
     has_worker: bool,
     /// The file that system calls read and write.
     file: File,
@@ -290,7 +290,7 @@ impl PagerModel {
     }
 
     /// Does the same as `in_child` in a child that is created without fork handlers. Does nothing
-    /// if another thread is possibly executing the pager or the allocator.
+    /// if another thread may be executing the pager or the allocator.
     fn unnoticed(&mut self, at: usize, bytes: &[u8]) {
         let is_quiet = self.company.as_ref().is_none_or(|company| company.work == Parked);
         if is_quiet && !self.has_worker && self.setup.is_signal() {

@@ -132,7 +132,7 @@ pub struct PoolModel {
     pins: Vec<Pinned>,
     pool: Arc<Pool>,
     supply: Option<Arc<RefuseNth>>,
-    /// Whether pages are possibly refused for another reason than the limit.
+    /// Whether pages may be refused for another reason than the limit.
     is_refusing: bool,
     /// Another pool, whose handles are foreign to `pool`. The other pool is created when it is
     /// needed.

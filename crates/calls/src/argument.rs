@@ -11,8 +11,8 @@ pub enum Access {
     Write,
     /// The kernel reads the range, writes it, or both.
     Both,
-    /// The access is not known. One byte is reported, but the kernel can also touch bytes after
-    /// this byte.
+    /// The access is not known. A walk reports one byte, but the kernel can also touch the bytes
+    /// after it.
     Unknown,
 }
 
@@ -21,7 +21,7 @@ pub enum Access {
 pub enum Argument {
     /// A number, or an address whose memory the call does not touch.
     Plain,
-    /// A number or an address. The table does not record which of the two.
+    /// A number or an address: the table does not record which of the two the argument is.
     Unknown,
     /// The address of a buffer, with the kernel's access to the buffer and its length.
     Buffer(Access, Length),
@@ -40,9 +40,9 @@ pub enum Argument {
 pub struct Choice {
     /// The index of the argument on which the kind depends.
     pub argument: u8,
-    /// The bits of that argument that are compared.
+    /// The bits of that argument that are compared with the cases.
     pub mask: usize,
-    /// Values of that argument, with the resulting kinds.
+    /// Values of these bits, with the resulting kinds.
     pub cases: &'static [(usize, Argument)],
     /// The kind for any other value.
     pub other: Argument,
@@ -51,12 +51,13 @@ pub struct Choice {
 /// The structures that contain further addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pointee {
-    /// An array of `iovec`s, and the buffers to which they point. An argument holds the number of
-    /// `iovec`s.
+    /// An array of `iovec`s, and the buffers to which they point. The [`Count`] is the argument
+    /// that holds the number of `iovec`s.
     Iovecs(Access, Count),
-    /// A `msghdr`: the name, the `iovec`s with their buffers, and the control data.
+    /// A `msghdr`, and the memory to which it points: the name, the `iovec`s with their buffers,
+    /// and the control data.
     Message(Access),
-    /// An array of `mmsghdr`s. An argument holds the number of `mmsghdr`s.
+    /// An array of `mmsghdr`s. The [`Count`] is the argument that holds the number of `mmsghdr`s.
     Messages(Access, Count),
     /// An array of addresses of strings that ends with a null pointer, such as `argv`.
     Texts,
@@ -68,20 +69,22 @@ pub enum Pointee {
     Stack,
     /// A `sigevent`. For SIGEV_THREAD, also the 32 bytes to which the `sigevent` points.
     Sigevent,
-    /// A `clone_args`. An argument holds the size of the `clone_args` in bytes.
+    /// A `clone_args`. The [`Count`] is the argument that holds the size of the `clone_args` in
+    /// bytes.
     CloneArgs(Count),
-    /// An array of addresses of `iocb`s, and the memory to which the `iocb`s point. An argument
-    /// holds the number of addresses.
+    /// An array of addresses of `iocb`s, and the memory to which the `iocb`s point. The [`Count`]
+    /// is the argument that holds the number of addresses.
     Iocbs(Count),
-    /// An array of `futex_waitv`s, and the words to which they point. The array has this length.
+    /// An array of `futex_waitv`s, and the futex words to which they point. The field is the length
+    /// of the array.
     Waiters(Length),
     /// An `xattr_args`, and the value to which it points.
     XattrArgs(Access),
     /// A `sock_fprog`, and the filter's instructions to which it points.
     Filter,
-    /// An `iovec` of `ptrace`, and its buffer. The kernel updates the `iovec`.
+    /// The `iovec` that `ptrace` receives, and its buffer. The kernel updates the `iovec`.
     Regset(Access),
-    /// A structure of this length, in which each machine word is possibly an address.
+    /// A structure of the given length, in which any machine word may be an address.
     Words(Access, Length),
 }
 

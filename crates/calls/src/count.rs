@@ -1,6 +1,6 @@
 //! The length of a memory range that a call accesses.
 
-/// An argument of a call that holds a number of items.
+/// An argument that holds a number of items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Count {
     /// The argument is a `long` or `size_t`. The kernel reads the whole register.
@@ -43,15 +43,15 @@ pub enum Length {
         /// The number of additional bytes.
         more: usize,
     },
-    /// A bit mask, rounded up to whole machine words. An argument holds the number of bits plus
-    /// `less`.
+    /// The size of a bit mask, rounded up to whole machine words. An argument holds the number of
+    /// bits plus `less`.
     Bits {
         /// The argument that holds the number of bits plus `less`.
         count: Count,
         /// The number that the kernel subtracts from the argument to get the number of bits.
         less: usize,
     },
-    /// One byte for each page of another memory range, whose length is in an argument.
+    /// One byte for each page of another memory range. An argument holds the length of that range.
     Pages(Count),
     /// The value of the 4 bytes to which the argument with this index points.
     FromMemory(u8),
@@ -62,7 +62,8 @@ pub enum Length {
         at: usize,
         /// The number of bytes that are added to the stored length.
         more: usize,
-        /// The minimum length in bytes. A stored length of 0 also means this length.
+        /// The minimum length in bytes. If the stored length is 0, the range has the minimum
+        /// length.
         least: usize,
         /// The maximum length in bytes that the kernel accepts.
         most: usize,

@@ -80,7 +80,7 @@ const OLD: &[Run] = &[
     (0x545c, 0x545c, Read, 0),
     (0x545d, 0x545d, Write, 80),
     (0x5460, 0x5460, Write, 8),
-    // Sockets: owners, times, routes, network interfaces.
+    // Sockets: their owners, times of packets, routes, and network interfaces.
     (0x8901, 0x8902, Read, 4),
     (0x8903, 0x8905, Write, 4),
     (0x8906, 0x8907, Write, 16),
@@ -95,7 +95,8 @@ const OLD: &[Run] = &[
     (0x8984, 0x89ff, Both, 40),
 ];
 
-/// The lowest bits of two fields of a request's number: the structure's size, and the direction.
+/// The fields of a request's number: the position and the mask of the structure's size, and the
+/// bits of the direction.
 const SIZE_AT: u32 = 16;
 const SIZE_MASK: usize = 0x3fff;
 const KERNEL_READS: usize = 1 << 30;
@@ -120,8 +121,8 @@ pub(crate) fn argument(request: usize) -> Argument {
     }
 }
 
-/// Returns the kind of the address of a structure of `bytes` bytes. Each machine word of the
-/// structure is possibly an address.
+/// Returns the kind of the address of a structure of `bytes` bytes. Any machine word of the
+/// structure may be an address.
 fn structure(access: Access, bytes: usize) -> Argument {
     Pointee(Words(access, Length::Bytes(bytes)))
 }

@@ -1,4 +1,4 @@
-//! Access to the program's memory during a walk.
+//! Access to the program's memory during a walk, which finds the memory ranges that a call touches.
 
 /// Memory that a walk reads. The walk reads only ranges that it has already reported.
 pub trait Memory {

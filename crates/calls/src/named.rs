@@ -89,12 +89,13 @@ const fn has_cases(when: When) -> bool {
     matches!(when, When::By { .. })
 }
 
-/// For a call that a signal can end, and that can wait longer in total if it is issued again.
+/// Describes a call that a signal can end. If the call is issued again, its total wait can become
+/// longer.
 pub(crate) const ENDED: Wait =
     Wait { is_interrupted: When::Always, repeats: When::Never, restarts: When::Never };
 /// Like [`ENDED`], but after a handler with SA_RESTART the kernel restarts the call.
 pub(crate) const RESTARTED: Wait = Wait { restarts: When::Always, ..ENDED };
-/// Like [`RESTARTED`], but a call that is issued again does not wait longer in total.
+/// Like [`RESTARTED`], but the total wait does not become longer if the call is issued again.
 pub(crate) const REPEATED: Wait = Wait { repeats: When::Always, ..RESTARTED };
 
 /// Describes a signal mask that applies while the call waits. The argument after the mask is the

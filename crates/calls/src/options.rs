@@ -1,5 +1,4 @@
-//! Arguments of system calls whose kind depends on another argument: an operation, a command or an
-//! option.
+//! The kinds of arguments that depend on another argument: an operation, a command or an option.
 //!
 //! Numbers without a name in the C library are from the kernel's public headers.
 

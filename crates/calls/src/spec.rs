@@ -3,7 +3,7 @@
 use crate::argument::{Argument, INT};
 use crate::when::When;
 
-/// The effects of a call on a pager, other than the memory that the call accesses.
+/// The effects of a call on a pager, other than those of the call's memory accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Special {
     /// The call has no effect other than its memory accesses.
@@ -14,8 +14,8 @@ pub enum Special {
     Process,
     /// The call changes or uses signal masks, signal actions or signal stacks.
     Signals,
-    /// The call installs a filter of system calls. The filter possibly refuses system calls that
-    /// the pager issues.
+    /// The call installs a filter of system calls. The filter may refuse system calls that the
+    /// pager issues.
     Filter,
     /// A pager must not let this call reach the kernel. The call disables a facility that the pager
     /// needs, or makes the kernel touch memory to which no call refers.
@@ -24,8 +24,8 @@ pub enum Special {
     By {
         /// The index of the argument.
         argument: u8,
-        /// Values of the argument, with the resulting effects. For any other value, the call has no
-        /// effect.
+        /// Values of the argument, with the resulting effects. For any other value, the effect is
+        /// `Nothing`.
         cases: &'static [(usize, Special)],
     },
 }
@@ -59,7 +59,7 @@ pub struct SignalMask {
 }
 
 /// How a pager can issue a program's call without a SIGSYS of syscall user dispatch, if all memory
-/// of the call is pinned.
+/// that the call accesses is pinned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum SimpleClass {
@@ -91,7 +91,7 @@ pub enum SimpleClass {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
     /// The pager does not issue the call, or issues it only with arguments that the runtime lists
-    /// in `needs`.
+    /// in its module `needs`.
     No,
     /// The pager issues the call, and has an alternative if the call fails.
     Optional,
@@ -106,18 +106,18 @@ pub struct SyscallSpec {
     pub number: usize,
     /// The kinds of the arguments.
     pub arguments: [Argument; 6],
-    /// Whether the kernel possibly touches the call's memory after the call returns. The table does
-    /// not describe the event that ends this access.
+    /// Whether the kernel may touch the call's memory after the call returns. The table does not
+    /// describe the event that ends this access.
     pub kept_after_return: When,
     /// The effects of the call other than its memory accesses.
     pub special: Special,
     /// The effect of a signal on the call. The value exists only for a call that can block for a
-    /// long time and that accesses only memory described by the row. A call does not qualify if it
-    /// uses memory that the kernel knows from earlier calls (`ioctl` on a virtual machine) or
-    /// memory that the call addresses by an offset.
+    /// long time and that accesses only memory described by the row. The value is `None` if the
+    /// call uses memory that the kernel knows from earlier calls (`ioctl` on a virtual machine) or
+    /// that the call addresses by an offset.
     pub wait: Option<Wait>,
-    /// Whether the call returns without a wait that a signal could interrupt. If this is wrongly
-    /// false, the call only takes more time.
+    /// Whether the call returns without a wait that a signal could interrupt. If the value is
+    /// wrongly false, the call only takes more time.
     pub is_brief: bool,
     /// The arguments that hold a signal mask, or `None` if the call has no signal mask.
     pub signal_mask: Option<SignalMask>,
@@ -126,9 +126,9 @@ pub struct SyscallSpec {
     pub changes_mappings: When,
     /// Whether the call accesses only the range in its first two arguments, and no other memory.
     pub is_of_range: bool,
-    /// Whether a pager's own thread must end before the call. Such a call fails in a process with
-    /// several threads, ends or stops all threads, or changes a property that new threads inherit
-    /// from the calling thread.
+    /// Whether a pager's own thread must end before the call. If this is true, the call fails in a
+    /// process with several threads, ends or stops all threads, or changes a property that new
+    /// threads inherit from the calling thread.
     pub ends_own_thread: When,
     /// How a pager can issue the call without a SIGSYS.
     pub simple: SimpleClass,

@@ -14,8 +14,8 @@ mod requests;
 
 /// Reports each memory range that the kernel would touch if the system call were issued now.
 ///
-/// `found` receives a range before `memory` reads any byte of the range, because `found` possibly
-/// has to fill the range first. Ranges can overlap and repeat. No range is empty, and no range ends
+/// `found` receives a range before `memory` reads any byte of the range, because `found` may have
+/// to fill the range first. Ranges can overlap and repeat. No range is empty, and no range ends
 /// above [`ADDRESS_END`](crate::ADDRESS_END). At most [`RANGES_MAX`] ranges are reported.
 ///
 /// If the kernel would refuse an argument, such as a count above its limit or an invalid address,
@@ -64,8 +64,8 @@ fn follow(walk: &mut Walk<'_>, argument: Argument, value: usize) {
     }
 }
 
-/// Returns the kind of an argument that depends on another argument. A test of the table checks
-/// that choices are nested at most twice.
+/// Returns the kind of an argument that depends on another argument. A test checks that no row of
+/// the table nests choices more than twice.
 fn chosen(arguments: &[usize; 6], choice: &Choice) -> Option<Argument> {
     let value = arguments.get(usize::from(choice.argument))? & choice.mask;
     let case = choice.cases.iter().find(|(of, _)| *of == value);

@@ -181,8 +181,8 @@ fn check_condition(when: When) {
     }
 }
 
-/// Before a call that can be issued again, a thread publishes that it waits. The thread withdraws
-/// this mark only after calls that a signal can interrupt.
+/// Before a call that can be issued again, a thread publishes that it waits. Only after a call that
+/// a signal can interrupt, the thread publishes that it no longer waits.
 #[test]
 fn calls_that_are_repeated_are_also_interrupted() {
     let values = [0, 1, 2, 9, usize::MAX];

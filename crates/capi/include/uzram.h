@@ -337,7 +337,7 @@ struct uzram_cache_options {
 
 struct uzram_cache_stat {
     uint64_t size;        /* sizeof(struct uzram_cache_stat) */
-    uint64_t objects;     /* objects in use, and possibly some that other threads freed */
+    uint64_t objects;     /* objects in use; may include some that other threads freed */
     uint64_t room;        /* objects that fit in the slabs */
     uint64_t slabs;       /* slabs */
     uint64_t refused;     /* frees that were refused */
@@ -542,7 +542,7 @@ int uzram_region_advise(uzram_region *region, uint64_t offset, uint64_t len, uin
 /*
  * Sets a range to zero. Threads must not use the range during the call. -EBUSY: a block that lies
  * completely in the range is locked, and nothing was changed. If another thread locked the block
- * during the call, the blocks before it are possibly zero.
+ * during the call, the blocks before it may be zero.
  */
 int uzram_region_discard(uzram_region *region, uint64_t offset, uint64_t len);
 

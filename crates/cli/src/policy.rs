@@ -70,7 +70,7 @@ pub(crate) const IMAGE_PIECE: usize = 1 << 20;
 /// The number of bytes of a block device that one call zeroes.
 pub(crate) const IMAGE_ZEROED: u64 = 256 << 20;
 
-/// The stack size in bytes of each thread that the server possibly starts at its end.
+/// The stack size in bytes of each thread that the server may start at its end.
 pub(crate) const STACK: usize = 512 << 10;
 
 /// The maximum number of threads that start after the server's start. The device's pool starts up

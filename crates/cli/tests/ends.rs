@@ -140,8 +140,8 @@ fn a_signal_that_comes_twice_at_once_is_one() {
     }
 }
 
-/// On a busy machine, the server possibly does not run between two signals. It must still treat
-/// them as one.
+/// On a busy machine, the server might not run between two signals. It must still treat them as
+/// one.
 #[test]
 fn two_signals_at_once_are_one_though_the_server_did_not_run_in_between() {
     let shows = (0..20).any(|_| {

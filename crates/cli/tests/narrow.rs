@@ -102,8 +102,8 @@ fn crowd(server: &Server, acknowledged: &[u64]) -> usize {
         for (nth, mut client) in there.into_iter().enumerate() {
             scope.spawn(move || {
                 for step in 0..8 {
-                    // Some requests are long. Memory possibly does not suffice for many long
-                    // requests at the same time.
+                    // Some requests are long. Memory might not suffice for many long requests at
+                    // the same time.
                     let len = [512, PART, 300 << 10, 2 * MIB][(nth + step) % 4];
                     if let Err(error) = client.try_read(0, len) {
                         return assert_in_time(&error);

@@ -27,7 +27,7 @@ static FORKS: AtomicU64 = AtomicU64::new(0);
 static ENDED: AtomicU64 = AtomicU64::new(0);
 static FILE: OnceLock<&'static CStr> = OnceLock::new();
 
-/// The value in a call's note while the call is issued.
+/// The value that the hook stores in a call's note while the call is issued.
 const NOTED: u64 = 0x6e6f_7465;
 
 static MEDDLES: AtomicBool = AtomicBool::new(false);
@@ -61,8 +61,8 @@ fn begin_simple() {
     IS_SIMPLE.store(true, Relaxed);
 }
 
-/// Marks a managed block as absent, or as resident again, and closes the gate for some of the
-/// calls.
+/// Marks a managed block as absent, or as resident again. For some of the calls, sets the gate, so
+/// that no simple calls are issued.
 fn disturb(nth: u64) {
     GATE.store(u64::from(nth.is_multiple_of(5)), Relaxed);
     let word = &WORDS[(nth % 16) as usize];
@@ -71,7 +71,7 @@ fn disturb(nth: u64) {
     let _changed = word.compare_exchange(from, to, Relaxed, Relaxed);
 }
 
-/// Restores the program's code before mappings of the code change.
+/// Restores the instructions of sites before the program changes mappings of code or sets a filter.
 fn release(call: &Call) {
     let [start, bytes, ..] = call.args();
     let number = call.number() as i64;
@@ -205,8 +205,8 @@ impl Hook for Counting {
 }
 
 // The C library's `__tls_get_addr` finds a library's storage in a table of the thread. Storage that
-// `dispatch` lays out has no entry in that table. All storage of this library has the same distance
-// from the thread pointer. So this library defines another `__tls_get_addr`.
+// `dispatch` lays out has no entry in that table. On every thread, the storage of this library has
+// the same distance from the thread pointer, so this library defines another `__tls_get_addr`.
 std::arch::global_asm!(
     ".pushsection .tbss.uzram_dispatch, \"awT\", @nobits",
     ".balign 8",

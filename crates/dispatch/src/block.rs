@@ -62,7 +62,8 @@ fn map_apart(base: usize, bytes: usize) -> Result<(usize, usize), isize> {
 pub(crate) fn lay_out_storage(base: usize) -> Result<StoragePlace, isize> {
     let storage = Storage::find();
     let (below, above) = storage.room();
-    // The words at the thread pointer share a page with the storage below the pointer.
+    // The pointer lies `POINTER_ALIGN` bytes below the end of a page, so that the words at the
+    // pointer share a page with the storage below.
     let above = POINTER_ALIGN + above;
     let (apart, end_bytes) = match below + above {
         bytes if bytes > STORAGE_BYTES_MAX => (Some(map_apart(base, bytes)?), 0),

@@ -7,7 +7,7 @@
 //!   fork:             the child has a copy of the block, and returns from the handler
 //! ```
 //! The program makes no call in a child before the child is armed. The child receives no signal
-//! before it returns from its frame (di-5).
+//! before it returns from its signal frame (di-5).
 //!
 //! # Safety
 //! A dispatch block belongs to the child for which it was mapped. If no child was created, the
@@ -191,7 +191,7 @@ fn share(thread: &Thread, call: &mut Call, mut request: Request) -> Result<isize
     hook().thread_begins();
     let made = deliver::copy_to(child, &context).map(|at| {
         let args = request.told(flags & !CLEAR_SIGHAND, Some((child.stack().start, at)));
-        // Signals are blocked, because the child possibly has its parent's signal stack until it
+        // Signals are blocked, because the child may have its parent's signal stack until it
         // returns from its frame.
         // SAFETY: the dispatch block belongs to the child, and the frame on it is a copy of a frame
         // of the kernel. `set_mask` only reads the masks.

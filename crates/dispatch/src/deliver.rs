@@ -169,7 +169,7 @@ pub(crate) fn resume(call: &mut Call) -> bool {
 }
 
 /// Completes or undoes the call that a signal interrupted. `context` then contains the program's
-/// registers. If the call returned EINTR, returns its temporary mask, if any.
+/// registers. If the call returned EINTR and has a temporary mask, returns this mask.
 ///
 /// # Safety
 /// The signal interrupted the thread of `context` in the instructions that issue a call.

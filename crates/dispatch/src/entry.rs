@@ -26,18 +26,17 @@ use crate::x86_64::keys;
 use crate::x86_64::simple;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// Whether the program has tried to filter its calls. The filter possibly traps calls of this
-/// crate.
+/// Whether the program has tried to filter its calls. The filter may trap calls of this crate.
 pub(crate) static IS_FILTERED: AtomicBool = AtomicBool::new(false);
 const ENOSYS: isize = -(libc::ENOSYS as isize);
 
-/// Handles a signal, while the thread pointer is this crate's. Returns whether the thread returns
-/// to the program.
+/// Handles a signal. The thread pointer is already that of this crate's code. Returns whether the
+/// thread returns to the program.
 // SAFETY: no other crate uses this symbol's name. Only `uzram_dispatch_entry` calls the function.
 #[unsafe(no_mangle)]
 extern "C" fn uzram_dispatch_on_signal(_: i32, info: *mut Info, context: *mut Context) -> bool {
     // SAFETY: the frame lies on this thread's dispatch block, and no other code accesses it. `Call`
-    // accesses the frame through a pointer, only while no reference to the frame is used.
+    // accesses the frame through a pointer while no reference to the frame is used.
     unsafe {
         let thread = Thread::of(context.addr());
         let before = selector::let_through(thread);
@@ -62,7 +61,7 @@ extern "C" fn uzram_dispatch_on_signal(_: i32, info: *mut Info, context: *mut Co
 /// Prepares the return from a signal. Returns whether the thread returns to the program.
 fn finish(thread: &Thread, context: &mut Context, before: u8) -> bool {
     if thread.is_on_own_stack(context.stack_pointer()) {
-        // The interrupted code has possibly already set the selector for its return to the program.
+        // The interrupted code may already have set the selector for its return to the program.
         selector::set(thread, before);
         return false;
     }
@@ -115,7 +114,7 @@ unsafe fn dispatched(thread: &Thread, context: *mut Context) {
     unsafe { (*call.frame()).set_result(result) };
 }
 
-/// Returns whether a call possibly makes the kernel filter the program's calls.
+/// Returns whether a call may make the kernel filter the program's calls.
 fn sets_filter(call: &Call) -> bool {
     call.number() as i64 == libc::SYS_seccomp || call.args()[0] == libc::PR_SET_SECCOMP as usize
 }
@@ -183,7 +182,7 @@ fn perform(thread: &Thread, call: &mut Call, step: Step) -> Option<isize> {
     })
 }
 
-/// Handles a signal for the program, or a fault that the hook possibly resolves.
+/// Handles a signal for the program, or a fault that the hook may resolve.
 fn came(thread: &Thread, info: &mut Info, context: &mut Context) {
     let is_touch = info.is_fault();
     let frame = (&raw mut *context).cast();
@@ -194,12 +193,12 @@ fn came(thread: &Thread, info: &mut Info, context: &mut Context) {
     if !is_on_own_stack {
         unblock_owned();
     }
-    // If `simple` was interrupted in a C library call of this crate, it continues where it was.
+    // A C library call by this crate that was interrupted in `simple` continues where it was.
     let is_settled =
         !is_on_own_stack && (settle::settle(context, info) || site::leave(context, info));
     // Either `simple` can't write below the program's stack pointer, or the program passed an
-    // invalid address, or it single-steps. The call is dispatched; otherwise the program would
-    // return to the site forever.
+    // invalid address, or the program single-steps. The call is dispatched; otherwise the program
+    // would return to the site forever.
     let is_step = info.signal == libc::SIGTRAP && info.code == libc::TRAP_TRACE;
     if is_settled && (is_touch || is_step) {
         context.return_to(context.instruction() + CALL_BYTES);

@@ -1,4 +1,4 @@
-//! The errors of arming a thread.
+//! The errors of `arm`.
 
 /// The reason why a thread can't be armed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

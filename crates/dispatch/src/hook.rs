@@ -41,9 +41,9 @@ pub enum Outcome {
 /// use the program's heap, locks or thread-local storage, nor cancellation points. System calls
 /// that the functions make are not dispatched. The functions must preserve `errno`.
 ///
-/// If a signal interrupts a waiting call, this crate's code on the stack possibly never continues.
-/// So the hook stores the data of a call in [`Call::note`], and undoes its actions in
-/// [`returned`](Self::returned). `returned` is called each time that a call was issued, unless the
+/// If a signal interrupts a waiting call, this crate's code on the stack may never continue. So the
+/// hook stores its data about a call in [`Call::note`], and undoes its preparations for the call in
+/// [`returned`](Self::returned). `returned` is called each time a call has been issued, unless the
 /// call ends the thread, returns from a signal or executes a program. `returned` is also called in
 /// the child of a fork, but not in a child that shares memory.
 pub trait Hook: Sync {
@@ -79,7 +79,7 @@ pub trait Hook: Sync {
 
     /// Called before the program's handler for a SIGSYS, SIGSEGV or SIGBUS that a process has sent.
     /// Returns whether the signal was meant for the hook. If `may_act` is false, the signal
-    /// interrupted code of the hook, which possibly holds a lock of the hook.
+    /// interrupted code of the hook, which may hold a lock of the hook.
     fn sent(&self, info: *const libc::siginfo_t, may_act: bool) -> bool {
         let _ = (info, may_act);
         false
@@ -111,16 +111,16 @@ pub trait Hook: Sync {
     /// call. Until [`resumes`](Self::resumes), this thread executes only kernel code.
     fn parks(&self) {}
 
-    /// Called when a call after [`parks`](Self::parks) has returned, or a signal has interrupted
-    /// the call. On this thread, no other function of the hook runs between `parks` and `resumes`.
+    /// Called after [`parks`](Self::parks), when the call has returned or a signal has interrupted
+    /// it. On this thread, no other function of the hook runs between `parks` and `resumes`.
     fn resumes(&self) {}
 
     /// Called by a thread before it creates a thread, or a process that shares its memory.
     fn thread_begins(&self) {}
 
-    /// Called last on a thread that calls `exit`, and in a process that shares its parent's memory.
-    /// After `vfork`, or if no child was created, the parent calls this function instead. Threads
-    /// that end with their process do not call it.
+    /// Called as the last function on a thread that calls `exit`, and in a process that exits and
+    /// shares its parent's memory. After `vfork`, or if no child was created, the parent calls this
+    /// function instead. Threads that end with their process do not call this function.
     fn thread_ends(&self) {}
 }
 

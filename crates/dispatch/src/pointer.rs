@@ -5,7 +5,7 @@
 //!            <- its pointer again before rt_sigreturn, or after a call by which it has changed it
 //! ```
 //! While this crate's code runs, the thread-pointer register points to this crate's storage (di-9).
-//! A program without a C library may have set any other value.
+//! A program without a C library may set the register to any value.
 //!
 //! # Safety
 //! The system calls below read or set the register. `getauxval` only reads the auxiliary vector.
@@ -16,7 +16,8 @@ use crate::user;
 use crate::x86_64::instructions::{raw_syscall, set_fast};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// Whether system calls read and set thread pointers, even if instructions could do so.
+/// Whether this crate reads and sets thread pointers by system calls even if instructions could be
+/// used.
 static BY_CALLS: AtomicBool = AtomicBool::new(false);
 
 /// Makes this crate read and set thread pointers by system calls instead of instructions. The

@@ -1,5 +1,4 @@
-//! Memory in which a thread of the hook runs, or a process of the hook that shares the address
-//! space.
+//! The memory of a thread of the hook, or of a process of the hook that shares the address space.
 //!
 //! ```text
 //!   | PROT_NONE | stack, from its end down | storage: zeros, ours | pointer to itself |

@@ -24,7 +24,7 @@ const EFAULT: usize = -(libc::EFAULT as isize) as usize;
 
 fn slot(context: &Context, at: usize) -> usize {
     // The thread has just written the slot. If the slot can't be read, the program continues at
-    // address 0, and so ends.
+    // address 0, where it faults.
     user::read(context.stack_pointer().wrapping_add(at)).unwrap_or(0)
 }
 
@@ -38,7 +38,7 @@ pub(crate) fn leave_stub(context: &mut Context) {
     }
 }
 
-/// If a signal interrupted `simple` or a tail, changes the signal's frame so that it shows an
+/// If a signal interrupted `simple` or a tail, changes the context in the signal's frame to an
 /// address in the program's code. Returns true if the context was in `simple` and was moved to the
 /// site, before the call.
 pub(crate) fn settle(context: &mut Context, info: &mut Info) -> bool {

@@ -40,7 +40,7 @@ static TABLE: [Site; SITES] = [const {
     }
 }; SITES];
 
-/// Returns the entry of a site. Creates an entry if the table has room.
+/// Returns the entry of a site. If the site has no entry, creates one if the table has room.
 pub(crate) fn find(address: usize) -> Option<&'static Site> {
     let first = address.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (usize::BITS - SITES.ilog2());
     (first..first + PROBES).map(|at| &TABLE[at % SITES]).find(|site| {
@@ -55,9 +55,10 @@ pub(crate) fn patched() -> impl Iterator<Item = &'static Site> {
     TABLE.iter().filter(|site| site.state.load(Acquire) == PATCHED)
 }
 
-/// Moves a context that was interrupted in a stub or a pad to the site. Returns true if the context
-/// was moved, or if it is at a site that is being changed (di-18). The stub of a restored site is
-/// possibly unmapped, so that an instruction fetch from it faults. Such a context is moved as well.
+/// If a context was interrupted in a stub or a pad, moves the context to the site. Returns true if
+/// the context was moved, or if it is at a site that is being changed (di-18). The stub of a
+/// restored site may be unmapped. If an instruction fetch from the stub faults, the context is
+/// moved as well.
 pub(crate) fn leave(context: &mut Context, info: &Info) -> bool {
     if !HAS_STUBS.load(Acquire) {
         return false;
@@ -91,8 +92,8 @@ fn behind_of(tail: usize) -> Option<usize> {
     Some(site.address.load(Relaxed) + CALL_BYTES)
 }
 
-/// Moves a context that was interrupted in a tail to the same position in the code after the call
-/// of the tail's site.
+/// If a context was interrupted in a tail, moves the context to the same position in the code after
+/// the call of the tail's site.
 pub(crate) fn leave_tail(context: &mut Context) {
     let Some((tail, progress)) = tail::progress(context.instruction()) else { return };
     let Some(behind) = behind_of(tail) else { return };

@@ -7,10 +7,11 @@
 //!   stub:  mov rcx, tail or site + 2; jmp simple
 //!   tail:  mov rcx, site + 2; the instruction at site + 2; jmp to the one after it
 //! ```
-//! di-13: one write of one byte replaces the `syscall`. A thread executes either the `syscall` or
-//! the jump. The bytes after the `syscall` do not change, so a thread that returns there finds the
-//! program's instructions. The bytes after the `syscall` also determine the address of the stub. If
-//! that address is not free, the site jumps to a pad (di-18), or is not replaced.
+//! di-13: if a site needs no pad, one write of one byte replaces the `syscall`. A thread executes
+//! either the `syscall` or the jump. The bytes after the `syscall` do not change, so a thread that
+//! returns there finds the program's instructions. The bytes after the `syscall` also determine the
+//! address of the stub. If that address is not free, the site jumps to a pad (di-18), or is not
+//! replaced.
 //!
 //! di-14: code is changed only in private file mappings that are not writable. The instruction that
 //! returns from a signal is never changed, because debuggers recognise signal frames by this
@@ -20,8 +21,8 @@
 //! di-17: a call returns to the tail of its site. If the instruction at site + 2 can't be moved,
 //! the call returns to site + 2. A return to site + 2 costs a branch misprediction, because the
 //! processor predicts the site's jump at these bytes. Tails are code of this crate, and outlive
-//! stubs and sites. Code outside of this crate sees a thread in a tail at the tail's site, after
-//! the call.
+//! stubs and sites. To code outside of this crate, a thread in a tail appears to be at the tail's
+//! site, after the call.
 //!
 //! Stubs lie in memory of this crate, at addresses that were free.
 
@@ -42,7 +43,7 @@ static TAILS: AtomicUsize = AtomicUsize::new(0);
 /// The lock that a thread takes to change sites. A thread that holds the lock has all signals
 /// except the owned signals blocked.
 static IS_HELD: AtomicBool = AtomicBool::new(false);
-/// Whether no further site is replaced.
+/// Whether further replacements of sites are forbidden.
 static IS_OVER: AtomicBool = AtomicBool::new(false);
 
 /// Counts a dispatched simple call of the instruction that ends at `back`. After `SITE_CALLS`
@@ -98,8 +99,8 @@ fn patch(site: &Site) -> Option<()> {
 /// Changes both bytes of a site (di-18). Returns false if nothing was changed.
 fn change(memory: &Writer, address: usize, [first, second]: [u8; CALL_BYTES]) -> bool {
     let is_begun = memory.write(address, &[HALT]);
-    // A thread that executes `HALT` faults, and its call is dispatched. So the site is correct even
-    // if a later write fails.
+    // If a thread executes `HALT`, the instruction faults and the thread's call is dispatched. So
+    // calls from the site work even if a later write fails.
     let _changed =
         is_begun && memory.write(address + 1, &[second]) && memory.write(address, &[first]);
     is_begun
@@ -112,8 +113,9 @@ fn write_tail(memory: &Writer, code: &[u8]) -> Option<usize> {
 }
 
 /// Restores the instructions of sites whose code or stub lies in `range`. A hook calls this
-/// function before mappings in `range` change. Returns false if a jump that could not be restored
-/// would lead to other code, because its stub lies in `range` or the jump is moved.
+/// function before mappings in `range` change. Returns false if an instruction could not be
+/// restored and its jump would lead to other code, because the stub or pad lies in `range` or the
+/// jump is moved.
 pub fn release(range: &Range<usize>, is_moved: bool) -> bool {
     if !HAS_STUBS.load(SeqCst) {
         return true;
@@ -150,7 +152,7 @@ fn restore(address: usize, has_pad: bool) -> bool {
 }
 
 /// Restores all sites, and prevents further replacements. Called before the program filters its
-/// system calls, because the filter possibly forbids the calls that change code.
+/// system calls, because the filter may forbid the calls that change code.
 pub fn release_all() {
     IS_OVER.store(true, SeqCst);
     release(&(0..usize::MAX), false);

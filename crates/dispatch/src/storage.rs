@@ -64,8 +64,8 @@ fn pointer() -> usize {
 }
 
 impl Storage {
-    /// Returns the initial contents of storage. The first call must be on a thread of the C
-    /// library.
+    /// Returns the initial contents of this code's thread-local storage. The first call must be on
+    /// a thread of the C library.
     pub(crate) fn find() -> &'static Self {
         static FOUND: OnceLock<Storage> = OnceLock::new();
         FOUND.get_or_init(|| {
@@ -82,8 +82,8 @@ impl Storage {
         })
     }
 
-    /// Returns the number of bytes of storage below a thread pointer, and the number from the
-    /// pointer upwards.
+    /// Returns the numbers of bytes of storage below a thread pointer, and from the pointer
+    /// upwards.
     pub(crate) fn room(&self) -> (usize, usize) {
         (self.depth, DESCRIPTOR_BYTES)
     }

@@ -14,7 +14,7 @@ pub type Failed = isize;
 /// Makes a system call.
 ///
 /// # Errors
-/// The negative error number.
+/// Fails with the negative error number.
 pub fn system(number: i64, args: [usize; 6]) -> Result<usize, Failed> {
     // SAFETY: the caller makes only calls that the module's documentation allows.
     let result = unsafe { raw_syscall(number as usize, args) };
@@ -29,7 +29,7 @@ impl OwnFile {
     /// Opens the file at `path`, with close-on-exec.
     ///
     /// # Errors
-    /// The negative error number.
+    /// Fails with the negative error number.
     pub fn open(path: &CStr, flags: c_int) -> Result<Self, Failed> {
         let (at, flags) = (libc::AT_FDCWD as usize, (flags | libc::O_CLOEXEC) as usize);
         system(libc::SYS_openat, [at, path.as_ptr().addr(), flags, 0, 0, 0]).map(OwnFile)

@@ -62,7 +62,7 @@ pub(crate) struct Thread {
     /// The signals of [`OWNED`] that wait for delivery, and the `siginfo_t`s of these signals.
     pub(crate) pending: Cell<u64>,
     infos: [Cell<Info>; 3],
-    /// Whether other threads possibly use the actions in `own`. If so, the block is never unmapped.
+    /// Whether other threads may use the actions in `own`. If so, the block is never unmapped.
     pub(crate) is_lent: Cell<bool>,
     /// Whether signal handlers are reset before the program continues in this child.
     pub(crate) clears: Cell<bool>,
@@ -95,7 +95,7 @@ impl Thread {
     /// calls through.
     ///
     /// # Errors
-    /// The kernel's error, if the kernel provides no memory.
+    /// Fails with the kernel's error number if the kernel provides no memory.
     pub(crate) fn make<'t>(actions: NonNull<Actions>, kind: Kind) -> Result<&'t Thread, isize> {
         let base = map_block()?;
         let StoragePlace { pointer, end_bytes, apart } = lay_out_storage(base)?;

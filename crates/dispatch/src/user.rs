@@ -1,7 +1,7 @@
-//! Memory of the program, which is possibly unmapped.
+//! Memory of the program, which may be unmapped.
 //!
 //! # Safety
-//! Data from the program's memory are only copied to memory of the caller, so no reference to the
+//! The program's memory is read only by copying it to memory of the caller, so no reference to the
 //! program's memory exists. Data for the program are copied only to memory to which the program
 //! lets the kernel write. Only types that consist of numbers are copied.
 #![allow(unsafe_code)]
@@ -58,7 +58,7 @@ pub(crate) fn copy_out(to: usize, from: usize, bytes: usize) -> Result<(), isize
 }
 
 /// Copies bytes from the program's memory, for a hook. Returns false if some of the bytes are not
-/// accessible. After a failed call, a part of `into` has possibly been written.
+/// accessible. A failed call may have written a part of `into`.
 pub fn read_memory(address: usize, into: &mut [u8]) -> bool {
     // SAFETY: the caller owns `into`, which has this length.
     unsafe { copy(into.as_mut_ptr().addr(), address, into.len()) }

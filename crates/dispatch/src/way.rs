@@ -1,6 +1,6 @@
-//! The ways from sites to their stubs.
+//! The jumps that lead from sites to their stubs.
 //!
-//! The bytes behind a site determine the address of the stub to which a single jump leads. If this
+//! The bytes after a site determine the address of the stub to which a single jump leads. If this
 //! address is in use, the site jumps to a pad nearby, and the pad jumps to the stub (di-18). The
 //! stubs of pads lie together in a page below the code.
 
@@ -14,19 +14,19 @@ use crate::x86_64::stub::{self, JUMP_BYTES, STUB_BYTES};
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// The address of the next stub of a pad, or 0 if there is no page for it. Only the thread that
-/// holds the lock of `sites` uses this word.
+/// The address for the next stub of a pad, or 0 if no page has room for the stub. Only the thread
+/// that holds the lock of `sites` uses this word.
 static NEXT: AtomicUsize = AtomicUsize::new(0);
 
-/// A way from a site to its stub.
+/// The stub of a site, and the pad through which the site's jump leads to the stub, if any.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Way {
     pub(crate) stub: usize,
     pub(crate) pad: Option<Pad>,
 }
 
-/// Returns the way of a site that contains these bytes, with memory for the stub. Returns `None` if
-/// there is no way.
+/// Maps memory for the stub of a site that contains the bytes `code`, and chooses a pad if the site
+/// needs one. Returns `None` if no stub can be reached, or another site is too near.
 pub(crate) fn find(site: usize, code: [u8; JUMP_BYTES], mapping: &Mapping) -> Option<Way> {
     let is_apart = |other: &Site| site.abs_diff(other.address.load(Relaxed)) >= JUMP_BYTES;
     patched().all(is_apart).then(|| direct(site, code).or_else(|| padded(site, mapping))).flatten()

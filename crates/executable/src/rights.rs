@@ -30,8 +30,8 @@ pub struct Denial {
 pub enum Rights {
     /// The program has the same rights as the process.
     Same,
-    /// The program has the same rights as the process, but starts in secure mode (AT_SECURE). The
-    /// process is not permitted to gain the file's capabilities.
+    /// The program has the same rights as the process, but starts in secure mode (AT_SECURE),
+    /// because the process is not permitted to gain the file's capabilities.
     Secure,
     /// The program has more rights than the process. The text names the property of the file that
     /// gives these rights.
@@ -39,8 +39,8 @@ pub enum Rights {
 }
 
 impl FileRights {
-    /// Returns the rights of the program. `ids` are the effective user and group IDs of the
-    /// process. Calls `denial` only if the file would change the rights.
+    /// Returns the rights of the file's program. `ids` are the effective user and group IDs of the
+    /// process that executes it. Calls `denial` only if the file would change the rights.
     pub fn of_program(&self, ids: [u32; 2], denial: impl FnOnce() -> Denial) -> Rights {
         let [of_user, of_group] = [0, 1].map(|nth| self.owners[nth] != ids[nth]);
         let has_capabilities = self.has_capabilities && ids[0] != 0;

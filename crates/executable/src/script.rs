@@ -7,7 +7,7 @@ use std::path::PathBuf;
 /// The maximum number of nested interpreters, as in Linux. An interpreter may itself be a script.
 pub const DEPTH: u32 = 5;
 
-/// The number of bytes at the start of a script that the kernel examines.
+/// The number of bytes that the kernel examines at the start of a script.
 pub(crate) const LINE: usize = 256;
 
 /// The interpreter and the argument in a script's first line.
@@ -33,7 +33,7 @@ impl Script {
         };
         let line = &line[trim(line)];
         let end = line.iter().position(is_blank);
-        // A path that reaches the end of `start` may be cut off, so it is not used.
+        // A path that reaches the end of `start` may be cut off, so the script is refused.
         if end.is_none() && start.len() >= LINE && !text.iter().any(ends) {
             return None;
         }

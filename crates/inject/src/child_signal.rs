@@ -36,8 +36,8 @@ pub(crate) fn remove(helper: i32) {
     let _queued = system(libc::SYS_rt_sigqueueinfo, again);
 }
 
-/// Returns true if a child has ended, stopped or continued, and no wait has reported this yet. Then
-/// writes the child's state to `info`.
+/// Returns true if a child has ended, stopped or continued, and no wait has reported this yet. If
+/// so, writes the child's state to `info`.
 fn is_of_another_child(info: &mut Info) -> bool {
     *info = Info::default();
     let what = libc::WEXITED | libc::WSTOPPED | libc::WCONTINUED | libc::WNOHANG | libc::WNOWAIT;

@@ -6,8 +6,8 @@
 //!                       | v
 //!                      DENIED               Yama asks the process to name its tracer
 //! ```
-//! in-1: the helper shares the memory of the process and allocates nothing. `execve` can end
-//! another thread while that thread holds a lock of the heap. in-2: the helper ends before the
+//! in-1: the helper shares the memory of the process. It allocates nothing, because `execve` can
+//! end another thread while that thread holds a lock of the heap. in-2: the helper ends before the
 //! program's first instruction, or together with the process. The helper unmaps its own `Room`,
 //! except after a refusal or after `Helper::drop` has killed the helper.
 //!
@@ -111,7 +111,8 @@ impl Control {
     /// Begins to trace the thread, and tests the operations that the helper needs after `execve`.
     fn prepare(&self, plan: &Plan) -> Result<HostFiles, Errno> {
         // Gives the helper its own table of descriptors. If the helper shared the table of the
-        // process, the helper's end would flush files, and other threads would wait for the flush.
+        // process, the helper's end would flush the open files, and other threads would wait for
+        // the flush.
         system(libc::SYS_close_range, CLOSE_ALL)?;
         self.move_to_processor();
         let files = HostFiles::read(&plan.host)?;
@@ -166,9 +167,9 @@ impl Control {
         let failure = failure.filter(|failure| *failure != Failure::System(libc::ESRCH));
         // The report should precede the program's output. The helper writes the report before the
         // detach if standard error accepts the report at once. If standard error is a full pipe,
-        // the helper first detaches, because the parent can't wait for a traced process. The helper
-        // then waits for a limited time, because it keeps the memory of the previous program
-        // mapped.
+        // the helper first detaches, because the process's parent can't wait for the process until
+        // then. The helper then waits for the pipe only for a limited time, because a running
+        // helper keeps the memory of the previous program mapped.
         let is_first = failure.is_some_and(|_| report::is_possible(0));
         failure.filter(|_| is_first).inspect(|failure| report::write(process, *failure));
         let _gone = tracee.detach();

@@ -23,8 +23,8 @@ pub struct Entry {
     /// The lowest address of the host's own stack. The stack is a mapping of
     /// [`STACK_BYTES`](Self::STACK_BYTES) bytes.
     pub host_stack: usize,
-    /// The program's own soft limits (address space, data). `None` if the helper did not raise the
-    /// limits of the process.
+    /// The program's own soft limits (address space, data), or `None` if the helper did not raise
+    /// the limits of the process.
     pub limits: Option<SoftLimits>,
     /// The helper's process ID.
     pub(crate) helper: usize,
@@ -60,7 +60,7 @@ impl Entry {
     }
 
     /// Waits until the helper has ended, so that the program finds neither a helper among its
-    /// children nor a pending signal of the helper's end.
+    /// children nor a pending signal that reports the helper's end.
     pub fn wait_for_helper(&self) {
         let _gone = wait(self.helper as i32);
         child_signal::remove(self.helper as i32);

@@ -34,12 +34,12 @@ pub struct Helper<'a> {
 impl<'a> Helper<'a> {
     /// Starts a helper for the next program that this thread executes. If the host can't be mapped
     /// after `execve`, the program runs without a host, and the helper writes a line to standard
-    /// error if `is_heard`.
+    /// error if `is_heard` is true.
     ///
-    /// Returns `None` if the kernel refuses to trace this process, another process already traces
-    /// this process, or children of this thread get another PID namespace. Returns `None` too if an
-    /// injection would reduce the program's capabilities, or if the kernel would start the program
-    /// in secure mode.
+    /// Returns `None` if the helper is not permitted to trace this process, another process already
+    /// traces this process, or children of this thread get another PID namespace. Also returns
+    /// `None` if an injection would reduce the program's capabilities, or if the kernel would start
+    /// the program in secure mode.
     pub fn start(plan: &'a Plan, is_heard: bool) -> Option<Self> {
         if !has_own_children() || !rights::has_own_ids() || rights::are_regained() {
             return None;
@@ -79,8 +79,8 @@ impl<'a> Helper<'a> {
         }
         let helper = Helper { control, _plan: PhantomData };
         helper.control().number.store(made as i32, SeqCst);
-        // The helper possibly sets REFUSED before the exchange, and can change the state at any
-        // time after the exchange.
+        // The exchange fails if the helper has already set REFUSED. The helper can change the state
+        // at any time after the exchange.
         let control = helper.control();
         let _refused = control.state.compare_exchange(STARTED, ASKED, SeqCst, SeqCst);
         control.wake();
@@ -110,13 +110,13 @@ impl<'a> Helper<'a> {
                 }
                 state if control.running.load(SeqCst) != 0 => {
                     control.wait_while(state);
-                    // A signal to the process group may have stopped the helper and this process,
-                    // and later only this process was continued.
+                    // A signal to the process group may have stopped both processes, and SIGCONT
+                    // may have continued only this process.
                     if control.state.load(SeqCst) == state {
                         send(control, libc::SIGCONT);
                     }
                 }
-                // In any other state, the helper was killed.
+                // The helper has ended: it was killed, or has just set REFUSED.
                 _ => return false,
             }
         }

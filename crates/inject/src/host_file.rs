@@ -73,7 +73,7 @@ impl Loader {
 /// The result of `fstat`, as words.
 pub(crate) type Stat = [u64; 18];
 
-/// The properties of a file from which a replacement or change is detected.
+/// The properties of a file that reveal whether the file was replaced or changed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Identity([u64; 5]);
 
@@ -168,7 +168,8 @@ impl Segment {
             offset,
             prot,
         };
-        // Memory that has no data in the file is mapped as writable data.
+        // Pages of a segment without data in the file are mapped readable and writable, so the
+        // segment must have this protection.
         let is_data = prot == DATA || segment.end <= segment.file_end.next_multiple_of(PAGE);
         let is_sound = file_bytes <= bytes
             && is_data

@@ -1,15 +1,15 @@
-//! Detects filters of system calls that kill a process for tracing another process.
+//! Detects seccomp filters that kill a process because it traces another process.
 //!
 //! # Safety
-//! The child only makes system calls. The arguments of these calls refer only to the child's own
-//! memory.
+//! The forked child only makes system calls. The arguments of these calls refer only to the child's
+//! own memory.
 #![allow(unsafe_code)]
 
 use crate::system::{CLOSE_ALL, system, wait};
 use dispatch::raw_syscall;
 
 /// Returns whether the filters of this process permit a helper's system calls. A child process
-/// issues these calls as a test, and writes no core file. The helper itself can't be the test,
+/// issues these calls as a test, and writes no core file. A helper can't issue them as a test,
 /// because before Linux 5.16 a filter that kills a process kills all processes that share its
 /// memory.
 pub fn is_permitted() -> bool {

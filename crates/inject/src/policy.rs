@@ -4,8 +4,8 @@
 /// The page size of x86-64 in bytes.
 pub(crate) const PAGE: usize = 4096;
 
-/// The interval in nanoseconds of checks during a wait. A waiting process checks that its helper
-/// still runs, and a waiting helper checks that the process still runs.
+/// The interval in nanoseconds between checks during a wait. A waiting process checks that its
+/// helper still runs, and a waiting helper checks that the process still runs.
 pub(crate) const CHECK_AFTER: usize = 100_000_000;
 /// The maximum time in milliseconds that a helper waits for standard error to accept its report.
 pub(crate) const READER_WITHIN: usize = 10_000;
@@ -24,15 +24,15 @@ pub(crate) const SEGMENTS: usize = 8;
 pub(crate) const PATH_BYTES: usize = 256;
 /// The maximum end address of a segment, as given in the file.
 pub(crate) const END_MAX: usize = 1 << 30;
-/// The size in bytes of the host's own stack, which is a mapping, so the program's stack limit does
-/// not apply. Pages that are never touched use no memory.
+/// The size in bytes of the host's own stack. The stack is a mapping, so the program's stack limit
+/// does not apply to it. Pages that are never touched use no memory.
 pub(crate) const HOST_STACK_BYTES: usize = 512 << 10;
 /// The helper writes a file path at this number of bytes below the program's stack pointer. The
 /// distance exceeds the red zone.
 pub(crate) const SCRATCH: usize = 1024;
 /// The maximum length in bytes of the target of a namespace link, for example `pid:[4026531836]`.
 pub(crate) const LINK_BYTES: usize = 64;
-/// The number of bytes at the start of the vDSO that are searched for a `syscall` instruction.
+/// The helper searches this number of bytes at the start of the vDSO for a `syscall` instruction.
 pub(crate) const VDSO_BYTES: usize = 2 * PAGE;
 /// The maximum length of a report in bytes.
 pub(crate) const LINE_BYTES: usize = 320;

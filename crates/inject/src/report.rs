@@ -1,4 +1,4 @@
-//! The line on standard error that reports a program without a host.
+//! The line on standard error that reports that a program runs without a host.
 
 use crate::policy::LINE_BYTES;
 use crate::steps::Failure;

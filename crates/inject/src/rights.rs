@@ -2,7 +2,7 @@
 
 use crate::system::system;
 
-/// The version of the structures of `capget` in which each set has two words.
+/// The version of `capget` whose structures hold each capability set in two words.
 const VERSION: u32 = 0x2008_0522;
 /// The capability to trace any process (CAP_SYS_PTRACE).
 const TRACES: u64 = 1 << 19;
@@ -28,9 +28,9 @@ pub fn has_capability(bit: u32) -> bool {
     capabilities().is_some_and(|[effective, ..]| effective >> bit & 1 != 0)
 }
 
-/// Returns whether tracing would reduce the capabilities of the next program. `execve` restores the
-/// capabilities that a process of root has dropped, but in a traced process only if the tracer has
-/// CAP_SYS_PTRACE.
+/// Returns whether tracing would reduce the capabilities of the next program. If a process of root
+/// has dropped capabilities, `execve` restores them. In a traced process, `execve` restores them
+/// only if the tracer has CAP_SYS_PTRACE.
 pub(crate) fn are_regained() -> bool {
     let is_root = |number| system(number, [0; 6]) == Ok(0);
     if !is_root(libc::SYS_geteuid) && !is_root(libc::SYS_getuid) {

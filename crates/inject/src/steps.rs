@@ -13,7 +13,7 @@ use stack::{Addresses, Auxiliary};
 const CALL: [u8; 2] = [0x0f, 0x05];
 const WORD: usize = size_of::<usize>();
 
-/// The reason why the process did not enter a host.
+/// The reason why the process does not enter a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
     /// The program gets more privileges than the process has, or is no 64-bit program for x86-64.
@@ -130,7 +130,8 @@ impl<'a> Mapped<'a> {
         }
     }
 
-    /// Returns the lowest address of the host's stack, which lies after the host.
+    /// Returns the lowest address of the host's stack, which lies directly above the host's
+    /// segments.
     fn stack(&self) -> usize {
         self.base + self.files.program.end()
     }

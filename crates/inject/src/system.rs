@@ -2,8 +2,8 @@
 
 /// The size of a signal mask in bytes.
 pub(crate) const MASK_BYTES: usize = size_of::<u64>();
-/// The arguments with which `close_range` closes the descriptors of this process above standard
-/// error, to which reports are written.
+/// The arguments with which `close_range` closes all descriptors of this process above standard
+/// error. Reports are written to standard error.
 pub(crate) const CLOSE_ALL: [usize; 6] =
     [3, u32::MAX as usize, libc::CLOSE_RANGE_UNSHARE as usize, 0, 0, 0];
 

@@ -11,7 +11,7 @@ use std::ops::RangeInclusive;
 
 /// The code segment selector of 64-bit programs.
 pub(crate) const CODE_64: u64 = 0x33;
-/// The results by which an interrupted system call asks the kernel for a restart.
+/// The internal results of an interrupted system call after which the kernel restarts the call.
 const BEGUN_AGAIN: RangeInclusive<isize> = -516..=-512;
 /// PTRACE_O_TRACESYSGOOD: the kernel sets this bit in the signal number when a process stops at a
 /// system call.
@@ -129,9 +129,9 @@ impl Tracee {
         system(number, [self.process as usize, parts[0], parts[1], parts[2], parts[3], 0])
     }
 
-    /// Continues the process until it enters or leaves a system call. Signals are blocked, so
-    /// before the system call only a stop of the process group can occur. After a stop of the
-    /// group, SIGCONT continues the process.
+    /// Continues the process until it enters or leaves a system call. The caller has blocked all
+    /// signals of the process, so until then only a stop of the process group can occur. After such
+    /// a stop, SIGCONT continues the process.
     pub(crate) fn go_to_call(&self) -> Result<(), Errno> {
         let mut next = (libc::PTRACE_SYSCALL, 0);
         loop {

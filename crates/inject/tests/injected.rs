@@ -50,7 +50,7 @@ impl Host {
 /// Starts a helper, calls `then`, and executes `echo`. Returns the output of `echo`.
 fn executed(host: &Path, then: impl Fn() + Send + Sync + 'static) -> io::Result<Output> {
     let host = CString::new(host.as_os_str().as_bytes()).unwrap();
-    // SAFETY: the C library's copy of the auxiliary vector exists.
+    // SAFETY: the call only reads the C library's copy of the auxiliary vector.
     let vdso = unsafe { libc::getauxval(libc::AT_SYSINFO_EHDR) } as usize;
     let plan = Plan { host, settings: c"limit=1".to_owned(), vdso };
     let mut echo = Command::new("/bin/echo");
@@ -89,7 +89,8 @@ fn files_that_are_no_hosts_are_refused() {
         fs::write(&path, &contents[..bytes]).unwrap();
         assert!(executed(&path, || ()).is_err(), "{bytes}");
     }
-    // Damages each word of the headers in turn. At worst, the child is killed.
+    // Damages each word of the headers in turn. The host may be refused, or the child may be
+    // killed.
     for at in (0..64 + 11 * 56).step_by(4) {
         for value in [u32::MAX, 0, 1 << 30] {
             let mut damaged = contents.clone();

@@ -127,8 +127,7 @@ impl Pair {
     }
 }
 
-/// Returns a value: mostly a small text, and rarely noise that possibly does not fit into the
-/// cache.
+/// Returns a value: mostly a small text, and rarely noise that might not fit into the cache.
 fn value(rng: &mut fastrand::Rng) -> Vec<u8> {
     match rng.u32(..60) {
         0 => (0..rng.usize(..700_000)).map(|_| rng.u8(..)).collect(),

@@ -441,7 +441,7 @@ fn a_child_has_a_copy() {
 }
 
 /// Other threads access the cache while values are packed again. On a busy machine, another thread
-/// possibly does not run during a single packing, so the test repeats the packing.
+/// might not run during a single packing, so the test repeats the packing.
 #[test]
 fn packing_anew_lets_others_in() {
     let got_in: Vec<u64> =

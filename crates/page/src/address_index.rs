@@ -91,7 +91,7 @@ impl AddressIndex {
         self.tables[self.current.load(Acquire)].get().map_or(&[], |buckets| buckets)
     }
 
-    /// Returns the first result of `look` over the sections that possibly hold `address`.
+    /// Returns the first result of `look` over the sections that may hold `address`.
     #[inline]
     pub(crate) fn find<T>(&self, address: usize, look: impl Fn(u32) -> Option<T>) -> Option<T> {
         probe(self.buckets(), address)

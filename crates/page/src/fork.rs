@@ -43,8 +43,8 @@ pub enum Turn {
     #[default]
     First,
     /// The member is locked after all members of [`Turn::First`], in the order of registration.
-    /// This turn is for locks that a thread possibly takes while it holds a lock of the first turn.
-    /// For example, the thread touches evicted memory, and the page fault takes locks.
+    /// This turn is for locks that a thread may take while it holds a lock of the first turn. For
+    /// example, the thread touches evicted memory, and the page fault takes locks.
     Last,
 }
 

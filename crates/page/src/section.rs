@@ -130,7 +130,7 @@ impl Section {
         unsafe { std::slice::from_raw_parts(map, granules) }
     }
 
-    /// Returns the granules that are possibly free: those from the hint on.
+    /// Returns the granules that may be free: those from the hint on.
     pub(crate) fn free_range(&self) -> Range<u32> {
         self.hint.load(Relaxed)..self.granules()
     }

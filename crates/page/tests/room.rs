@@ -1,5 +1,5 @@
-//! Tests a limited address space. This test runs in a separate process, so that no other test maps
-//! memory at the same time.
+//! Tests `room` in a process whose address space is limited. This test runs in a separate process,
+//! so that no other test maps memory at the same time.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
 use page::room;

@@ -7,8 +7,8 @@ use zmem::{ARENA_BACKENDS, Histogram, Stats};
 
 const TIMES_AT: usize = ROW - Histogram::WORDS;
 
-/// Combines two values of a figure that describes only the current program, not the programs that
-/// the process executed before. Returns `own`.
+/// Combines the values of a figure of the current program and of the programs that the process
+/// executed before. Returns `own`, because the figure describes only the current program.
 fn own(own: u64, _before: u64) -> u64 {
     own
 }
@@ -47,12 +47,12 @@ macro_rules! figures {
 figures! {
     /// The ID of the process.
     process: own,
-    /// The limit in bytes, or 0 if no limit is set.
+    /// The memory limit in bytes, or 0 if no limit is set.
     limit: own,
     /// The size of a block in bytes.
     block: own,
-    /// The number of bytes held. [`Stats`] explains this figure and all others that are also fields
-    /// of [`Stats`].
+    /// The number of bytes that the process holds. The documentation of [`Stats`] explains this
+    /// figure and all others that are also fields of [`Stats`].
     held: own,
     /// The maximum of `held` so far.
     held_max: u64::max,
@@ -186,13 +186,13 @@ impl Figures {
 }
 
 /// Returns the number for a backend's name and the reason for its choice. The number is the index
-/// in `ARENA_BACKENDS` plus 1, or 0 if the list does not contain the two.
+/// in `ARENA_BACKENDS` plus 1, or 0 if the list does not contain this pair.
 fn backend_number(name: &str, reason: &str) -> u64 {
     let is_it = |of: &&str| of.split_once(": ") == Some((name, reason));
     ARENA_BACKENDS.iter().position(is_it).map_or(0, |nth| nth as u64 + 1)
 }
 
-/// Returns the backend's name and the reason for its choice, which `number` encodes.
+/// Returns the name of the backend that `number` encodes, and the reason for the backend's choice.
 fn backend_of(number: u64) -> (&'static str, &'static str) {
     let nth = number.checked_sub(1).and_then(|nth| usize::try_from(nth).ok());
     let text = nth.and_then(|nth| ARENA_BACKENDS.get(nth)?.split_once(": "));

@@ -5,9 +5,9 @@
 //!   slot:  | process | held | evictable | parent | pool, blocks: see `inherited` | waits | ... |
 //!   process: 0 if the slot is free, `CLEARED` while the slot is being freed
 //! ```
-//! The slots are authoritative (zm-L4). In the slot with its process ID, each process publishes how
-//! much memory it holds. No sum is stored, because a killed process could leave the sum wrong.
-//! Readers add up all slots that were ever used.
+//! Each process publishes in its own slot how much memory it holds (zm-L4). No sum is stored,
+//! because a killed process could leave the sum wrong. Readers add up all slots that were ever
+//! used.
 
 use crate::figures::Figures;
 use crate::inherited::Shares;
@@ -48,7 +48,8 @@ impl ProcessGroup {
         (is(magic, MAGIC) && is(own_space, space)).then_some(group)
     }
 
-    /// Returns the largest sum that a process has computed of the bytes that all processes held.
+    /// Returns the maximum number of bytes that all processes held together, as computed by any
+    /// process.
     pub fn held_max(&self) -> u64 {
         self.head().peak.load(Relaxed)
     }
@@ -64,8 +65,8 @@ impl ProcessGroup {
         self.head().is_short
     }
 
-    /// Asks a process to fill no block in place. Returns whether the process has agreed. Returns
-    /// `None` if `process` is not in the group or accepts no requests.
+    /// Asks a process to fill no block in place (zm-L17). Returns whether the process has agreed.
+    /// Returns `None` if `process` is not in the group or accepts no requests.
     pub fn ask_peer(&self, process: u64) -> Option<bool> {
         self.peers_of(process)?.ask_to_agree()
     }
@@ -116,7 +117,7 @@ impl ProcessGroup {
         self.in_use().find(|nth| self.slot(*nth).process.load(Acquire) == process)
     }
 
-    /// Publishes the figures of the process in slot `nth`, in the row of the slot.
+    /// Publishes the figures of the process in slot `nth` in the slot's row.
     pub(crate) fn show(&self, nth: usize, figures: &Figures) {
         let row = &self.rows[nth];
         let words = row.iter().zip(figures.words()).skip(1);
@@ -198,8 +199,8 @@ impl ProcessGroup {
     /// them.
     pub(crate) fn free(&self, nth: usize, process: u64, is_reported: bool) {
         let slot = self.slot(nth);
-        // The slot is marked as `CLEARED` first. Otherwise a late caller could clear words that the
-        // next process has written.
+        // The slot is marked as `CLEARED` first. Otherwise a slow caller of this function could
+        // clear words that the slot's next process has written.
         if slot.process.compare_exchange(process, CLEARED, AcqRel, Acquire).is_ok() {
             slot.hush();
             slot.shared.store(0, Relaxed);
@@ -217,8 +218,8 @@ impl ProcessGroup {
         }
     }
 
-    /// Frees the slots of ended processes, if no process of the group did so within the last
-    /// `LOOK_TIME`. `now` is in milliseconds. Returns whether this call searched for ended
+    /// Frees the slots of ended processes, if no process of the group has searched for them within
+    /// the last `LOOK_TIME`. `now` is in milliseconds. Returns whether this call searched for ended
     /// processes.
     pub(crate) fn clear_gone_at(&self, now: u64) -> bool {
         let before = self.head().looked.load(Relaxed);

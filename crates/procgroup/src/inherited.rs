@@ -55,7 +55,7 @@ impl Shares {
 }
 
 /// Publishes in `slot` that the slot's process inherited memory from the process in slot `parent`.
-/// `inherited` contains the words `inherited` of the pool and of the blocks.
+/// `inherited` contains the values of the words `pool_inherited` and `blocks_inherited`.
 pub(crate) fn set_parent(slot: &Slot<'_>, parent: usize, inherited: [u64; 2]) {
     slot.pool_inherited.store(inherited[0], Relaxed);
     slot.blocks_inherited.store(inherited[1], Relaxed);
@@ -66,13 +66,14 @@ pub(crate) fn set_parent(slot: &Slot<'_>, parent: usize, inherited: [u64; 2]) {
 #[derive(Debug, Default)]
 pub(crate) struct Said {
     pub(crate) whole: AtomicU64,
-    /// The number of bytes of that memory that have changed since the process began.
+    /// The number of bytes of this memory that have changed since the process began.
     pub(crate) changed: AtomicU64,
     /// The value of the slot's word `changed` minus the field `changed`.
     pub(crate) life: AtomicU64,
 }
 
-/// The counts of memory that a child inherits in a fork: the compressed pool, and resident blocks.
+/// The counts of the memory that a child inherits in a fork: of the compressed pool, and of
+/// resident blocks.
 #[derive(Debug, Default)]
 pub(crate) struct Sharing {
     pub(crate) pool: Said,
@@ -81,7 +82,7 @@ pub(crate) struct Sharing {
 
 impl Said {
     /// Returns the value of the word `inherited` for a child that this process forks now. A new
-    /// child calls this function to get the value for its own slot.
+    /// child calls this function on its copy of the counts, to get the value for its own slot.
     fn inherited(&self) -> u64 {
         let said = self.life.load(Relaxed).wrapping_add(self.changed.load(Relaxed));
         self.whole.load(Relaxed).wrapping_add(said)
@@ -115,7 +116,7 @@ impl Sharing {
     pub(crate) fn note_pool(&self, slot: Option<Slot<'_>>, pages: u64, room: u64, gone: u64) {
         self.pool.whole.store(pages.saturating_sub(WEIGHT * room), Relaxed);
         let changed = gone.saturating_mul(WEIGHT);
-        // Another thread may have recorded a larger number.
+        // Another thread may have recorded a larger number of changed bytes.
         let more = changed.saturating_sub(self.pool.changed.fetch_max(changed, Relaxed));
         slot.inspect(|slot| change(&slot.pool(), more));
     }
@@ -132,8 +133,8 @@ impl Sharing {
         slot.inspect(|slot| change(&slot.blocks(), bytes));
     }
 
-    /// Returns the values of the words `inherited`, of the pool and of the blocks, for a child that
-    /// this process forks now. A new child calls this function to get the values for its own slot.
+    /// Returns the values of the words `pool_inherited` and `blocks_inherited` for a child that
+    /// this process forks now. A new child calls this function on its copy of the counts.
     pub(crate) fn inherited(&self) -> [u64; 2] {
         [self.pool.inherited(), self.blocks.inherited()]
     }

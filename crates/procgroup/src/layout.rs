@@ -25,7 +25,7 @@ pub(crate) const SLOT: usize = 16;
 pub(crate) const ROW: usize = 64;
 /// The maximum number of slots. The head and this number of slots use less than 64 KiB.
 pub(crate) const SLOTS: usize = 510;
-/// The number of 8-byte words in a process's name. The kernel's names of processes have 16 bytes.
+/// The number of 8-byte words in a process's name. The kernel's name of a process has 16 bytes.
 pub(crate) const NAME: usize = 2;
 /// The process ID in a slot that is being freed.
 pub(crate) const CLEARED: u64 = u64::MAX;
@@ -70,7 +70,8 @@ words! {
     space,
     /// The messages that processes of the group have reported, one bit for each message.
     reported,
-    /// The number of unevictable bytes when a process found that the limit can't be kept, else 0.
+    /// The number of unevictable bytes when a process last found that the limit can't be kept, or 0
+    /// if no process has.
     over_limit,
     /// The ID of the process that holds the largest part of `over_limit`.
     over_limit_process,
@@ -115,7 +116,7 @@ words! {
     /// The first half of the name of the process's program, padded with zeros.
     name_begin,
     name_end,
-    /// `EXECUTES` or `UNREPORTED` if the process has announced how it ends, else 0.
+    /// `EXECUTES` or `UNREPORTED` if the process has published how it ends, else 0.
     end,
 }
 
@@ -128,7 +129,7 @@ pub(crate) const UNREPORTED: u64 = 2;
 /// measured yet.
 pub(crate) const MAPS: u64 = 1;
 
-/// The words of a slot for one kind of inherited memory, the pool or blocks (see `inherited`).
+/// The words of a slot for one kind of inherited memory: the pool or the blocks (see `inherited`).
 pub(crate) struct Part<'a, T = AtomicU64> {
     /// A start value plus the number of bytes that have changed in memory shared with children.
     pub(crate) changed: &'a T,
@@ -179,7 +180,7 @@ pub(crate) fn shared_bytes(word: u64) -> u64 {
 
 impl Slot<'_> {
     /// Prepares the slot for a new process. `name` is the process's name, padded with zeros. Clears
-    /// the words that a killed process has possibly left in the slot.
+    /// the words that a killed process may have left in the slot.
     pub(crate) fn begin(&self, name: [u8; 8 * NAME]) {
         [self.waits, self.peers, self.shared, self.end]
             .iter()

@@ -88,8 +88,8 @@ impl SharedLimit for GroupMember {
     }
 
     fn is_measurement_due(&self) -> bool {
-        // The program can write without a fault to blocks that were opened before their first
-        // access. So the kernel's count can soon exceed the count of the last measurement.
+        // If blocks were opened before their first access, the program can write to them without a
+        // fault. The memory that the kernel counts can then soon exceed the last measurement.
         let every = if self.beside.load(Relaxed) < 0 { SAMPLE_OPENED } else { SAMPLE };
         let passed = milliseconds().saturating_sub(self.measured.load(Relaxed));
         self.samples.fetch_add(1, Relaxed).is_multiple_of(every) || passed >= SAMPLE_TIME
@@ -181,8 +181,8 @@ pub(crate) fn note_all(own: &GroupMember, all: u64, counted: u64, tables: u64) {
 }
 
 /// Publishes `is_short`: whether the processes hold more than the limit minus its reserve. If so,
-/// frees the slots of ended processes, and asks one waiting process that holds more than its share
-/// to evict. Returns whether this call searched for ended processes.
+/// and if a search for ended processes is due, frees their slots and asks one waiting process that
+/// holds more than its share to evict. Returns whether this call searched for ended processes.
 pub(crate) fn note_short(own: &GroupMember, is_short: bool, limit: u64) -> bool {
     let word = own.group().head().is_short;
     if word.load(Relaxed) != u64::from(is_short) {

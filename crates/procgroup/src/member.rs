@@ -16,7 +16,7 @@ use zmem::{Arena, SharedLimit, milliseconds};
 #[derive(Debug)]
 pub struct GroupMember {
     pub(crate) slot: OwnSlot,
-    /// The number of bytes of the process's memory minus the number that its pager counts.
+    /// The number of bytes of the process's memory minus the number of bytes that its pager counts.
     pub(crate) beside: AtomicI64,
     pub(crate) samples: AtomicUsize,
     /// The time of the last measurement of the process's memory, in milliseconds.
@@ -160,8 +160,8 @@ impl GroupMember {
         self.slot.own().inspect(|slot| _ = slot.shared.fetch_or(MAPS, Relaxed));
     }
 
-    /// If this process maps shared memory, publishes this again. A child maps the shared memory of
-    /// its parent. A process whose `execve` failed still maps its own shared memory.
+    /// If this process maps shared memory, sets the bit `MAPS` of its slot again. A child maps its
+    /// parent's shared memory. A process whose `execve` failed still maps its own.
     pub(crate) fn begin_shared(&self) {
         if self.maps_shared.load(Relaxed) {
             self.maps_shared();

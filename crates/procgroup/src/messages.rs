@@ -30,8 +30,9 @@ pub struct Exceeded {
 }
 
 impl Exceeded {
-    /// Records that all processes together hold `held` bytes, if that is much more than the limit.
-    /// The caller has just read the kernel's count of this process's memory.
+    /// Records that all processes together hold `held` bytes, if `held` exceeds the limit by more
+    /// than a measurement error. The caller has just read the kernel's count of this process's
+    /// memory.
     pub(crate) fn note(group: &ProcessGroup, held: u64, limit: u64) {
         let head = group.head();
         let is_most = held > limit.saturating_add(limit / EXCEEDED_SHARE)
@@ -47,12 +48,13 @@ impl Exceeded {
     }
 
     /// Returns the recorded excess over the limit. Returns `None` if this excess or a limit that
-    /// can't be kept was already reported. Returns `None` too if `may_say` returns false, or if the
-    /// parent of this process is in the group and will report the excess.
+    /// can't be kept was already reported. Also returns `None` if `may_say` returns false, or if
+    /// the parent of this process is in the group and will report the excess.
     pub fn take(own: &GroupMember, may_say: impl FnOnce() -> bool) -> Option<Self> {
         let (group, head) = (own.group(), own.group().head());
         let held = head.exceeded.load(Relaxed);
-        // The process is recorded after the sum, so the record can still be incomplete.
+        // `note` stores the process ID after the number of bytes, so the record can still be
+        // incomplete.
         let is_recorded = held > 0 && head.exceeded_process.load(Relaxed) != 0;
         let is_wanted = is_recorded && head.reported.load(Relaxed) & OVER_LIMIT == 0;
         let has_parent = || {
@@ -71,9 +73,9 @@ impl Exceeded {
     }
 }
 
-/// Returns the number of bytes of blocks that only a larger limit would keep resident, if faults
-/// have taken half of the time for 10 s. Only one process of the group gets the number: the first
-/// whose `may_say` returns true. `arena` is the arena of this process.
+/// Returns the number of bytes by which the limit is too small, if the program has spent more than
+/// half of the last 10 s in faults. Only one process of the group gets the number: the first whose
+/// `may_say` returns true. `arena` is the arena of this process.
 pub fn take_lacking(
     own: &GroupMember,
     arena: &Arena,

@@ -61,7 +61,7 @@ impl OverLimit {
     }
 }
 
-/// The memory that a process holds and can't evict, in bytes, by reason.
+/// The number of bytes that a process holds and can't evict, for each reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Holdings {
     /// Compressed data and the pager's metadata.
@@ -84,10 +84,10 @@ pub struct Holdings {
 
 impl Holdings {
     /// Returns the memory that this process could not evict when it last found that the limit can't
-    /// be kept. Without a record, returns the memory that the process can't evict now. `arena` is
-    /// the arena of this process.
+    /// be kept. If the process has not found this yet, returns the memory that it can't evict now.
+    /// `arena` is the arena of this process.
     pub fn of(own: &GroupMember, arena: &Arena) -> Self {
-        // Another thread may be storing these words, so they can belong to different records.
+        // Another thread may be storing these words, so they may describe different times.
         let recorded = own.unevictable.each_ref().map(|word| word.load(Relaxed));
         let recorded = Some(recorded).filter(|bytes| *bytes != [0; 4]);
         let [compressed, resident, shared, unmanaged] =
@@ -115,7 +115,7 @@ impl Holdings {
 
 /// Returns the memory that this process holds now and can't evict.
 pub(crate) fn unevictable(own: &GroupMember, usage: &Usage) -> Unevictable {
-    // Blocks that were opened and not yet written use no memory.
+    // Blocks that were opened, but not yet written, use no memory.
     let written = own.process_bytes(usage.resident).min(usage.resident);
     [
         usage.held - usage.resident,

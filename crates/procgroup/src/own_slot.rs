@@ -66,8 +66,8 @@ impl OwnSlot {
         self.any().filter(|_| self.process.load(Relaxed) == own_number())
     }
 
-    /// Returns the slot, or `None` if another process has freed it. A process frees the slot of
-    /// another process whose first thread has ended.
+    /// Returns the slot, or `None` if another process has freed it. If the first thread of this
+    /// process has ended, other processes free the slot, although other threads may still run.
     pub(crate) fn kept(&self) -> Option<Slot<'_>> {
         self.any().filter(|slot| slot.process.load(Relaxed) == self.process.load(Relaxed))
     }

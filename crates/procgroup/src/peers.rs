@@ -5,12 +5,13 @@
 //!                   ^                     a signal is being sent: SENDING          |
 //!                   '---- `deafen`, before the process executes a program <--------'
 //! ```
-//! A process whose memory another process reads fills no block in place, because the reader could
-//! see a partly filled block (zm-L17). The reader sets ASKED in the slot of the read process, and
-//! waits until the read process has agreed. All blocks that the read process was filling are then
-//! complete.
+//! While a reader accesses the memory of another process, this other process (the owner) fills no
+//! block in place, because the reader could see a partly filled block (zm-L17). The reader sets
+//! ASKED in the owner's slot, and waits until the owner has agreed. All blocks that the owner was
+//! filling are then complete.
 //!
-//! A process whose memory a debugger of the group reads keeps all of its memory resident (zm-L19):
+//! While a debugger of the group reads the memory of a process, the process keeps all of its memory
+//! resident (zm-L19):
 //!
 //! ```text
 //!   HEARS --asked: fills absent blocks and evicts nothing--> KEEPS --all is back--> KEEPS | WHOLE
@@ -18,9 +19,9 @@
 //!         '---- the debugger has left ----- KEEPS, WHOLE <------------------------------------'
 //! ```
 //!
-//! The request is a signal, and the signal would kill a program that has no handler yet. So a
-//! process clears HEARS before it executes a program, and thereby accepts no more requests. The
-//! process then waits until a signal that is being sent has arrived.
+//! Requests are sent as signals, which would kill a program that has no handler yet. So a process
+//! clears HEARS before it executes a program, and thereby accepts no more requests. The process
+//! then waits until a signal that is being sent has arrived.
 
 use crate::layout::Slot;
 use crate::request::{Request, await_sent};
@@ -32,7 +33,8 @@ pub(crate) const AGREED: u64 = 4;
 const SENDING: u64 = 8;
 pub(crate) const KEEPS: u64 = 16;
 pub(crate) const WHOLE: u64 = 32;
-/// The bit of a process whose filter of system calls forbids the calls that keep memory resident.
+/// This bit is set if a filter of the process may forbid the system calls by which it keeps memory
+/// resident.
 pub(crate) const CONFINED: u64 = 64;
 
 /// Which memory a process keeps resident because a debugger asked for it.
@@ -104,7 +106,7 @@ impl<'a> Peers<'a> {
     pub(crate) fn deafen(&self) {
         self.set(HEARS, false);
         await_sent(|| !self.has(SENDING));
-        // A signal that was sent before is delivered at the latest when this system call returns.
+        // A signal that was already sent is delivered at the latest when this system call returns.
         std::thread::yield_now();
     }
 }

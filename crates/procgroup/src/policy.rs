@@ -5,11 +5,12 @@
 /// The minimum time between two searches for ended processes, in milliseconds. A search makes
 /// system calls for each process of the group.
 pub(crate) const LOOK_TIME: u64 = 20;
-/// The number of slots, from the first slot on, that keep figures of ended processes. A larger
-/// number would slow down sums of held memory, which read all slots up to the last one ever used.
+/// The first `KEPT` slots keep the figures of ended processes as long as possible. A larger number
+/// would slow down the sums of held memory, because a sum reads all slots up to the last slot ever
+/// used.
 pub(crate) const KEPT: usize = 128;
 /// The number that is added to the word `changed` of a slot when the next process takes the slot.
-/// No process has 2^40 bytes.
+/// It exceeds the memory of any process, so the numbers of both processes can't be confused.
 pub(crate) const LIFE: u64 = 1 << 40;
 /// The number of times that a thread checks whether another process has sent its signal. After this
 /// number of checks, the other process is treated as killed, because sending takes only one system
@@ -33,10 +34,10 @@ pub(crate) const OVER_LIMIT_SHARE: u64 = 64;
 /// A group reports that its limit was exceeded if the processes held more than the limit plus
 /// 1/`EXCEEDED_SHARE` of it. A smaller excess may be a measurement error.
 pub(crate) const EXCEEDED_SHARE: u64 = 20;
-/// A fork closes no blocks if all processes would hold at most 1/`UNCLOSED_SHARE` of the limit.
-/// This sum includes a child that copies all blocks.
+/// A fork closes no blocks if all processes together would hold at most 1/`UNCLOSED_SHARE` of the
+/// limit, even if the child copied all blocks.
 pub(crate) const UNCLOSED_SHARE: u64 = 2;
-/// The time for which a process is treated as needing room after it found none, in milliseconds.
+/// After a process found no room, it is treated as needing room for this time in milliseconds.
 pub(crate) const WANT_TIME: u64 = 200;
 /// The maximum number of iterations of the computation of a share. After this number of iterations,
 /// the share is inexact.
@@ -46,21 +47,21 @@ pub(crate) const STEPS: usize = 8;
 
 /// The number of faults between two measurements of the process's memory.
 pub(crate) const SAMPLE: usize = 256;
-/// The number of faults between two measurements while blocks are open that were not yet written.
+/// The number of faults between two measurements while some open blocks have not been written yet.
 pub(crate) const SAMPLE_OPENED: usize = 4;
 /// A fault measures the process's memory if the last measurement is older than this time, in
-/// milliseconds. A program that seldom faults may have written many blocks that were opened before
-/// their first access.
+/// milliseconds. Since then, a program that seldom faults may have written many blocks that were
+/// opened before their first access.
 pub(crate) const SAMPLE_TIME: u64 = 10;
 /// The estimated number of bytes of changed pages for each byte of an object that is stored between
-/// other objects. An object of 1.5 KiB overlaps 1.4 pages of 4 KiB on average. An object of less
-/// than 1 KiB is treated as one of 1 KiB.
+/// other objects. An object of 1.5 KiB overlaps 1.4 pages of 4 KiB on average. Objects of less than
+/// 1 KiB are treated as objects of 1 KiB.
 pub(crate) const WEIGHT: u64 = 4;
 /// The maximum duration of a walk over the shared memory of all processes, in milliseconds. After
 /// this time, the walking process is treated as killed, and another process can walk.
 pub(crate) const WALK_TIME_MAX: u64 = 60_000;
 /// The minimum time between two walks over shared memory, in milliseconds.
 pub(crate) const WALK_PAUSE: u64 = 250;
-/// Walks over shared memory take at most 1/`WALK_SHARE` of the time, because the kernel reads the
-/// page tables of the processes.
+/// Walks over shared memory take at most 1/`WALK_SHARE` of the time. They are slow, because the
+/// kernel reads the page tables of the processes.
 pub(crate) const WALK_SHARE: u64 = 100;

@@ -1,5 +1,5 @@
-//! Information from the kernel about processes: IDs, names, whether a process has ended, and how
-//! much shared memory it maps.
+//! Information about processes from the kernel: IDs, names, whether a process has ended, and its
+//! share of shared memory.
 //!
 //! # Safety
 //! The only unsafe call writes 16 bytes to an array of 16 bytes.
@@ -17,14 +17,14 @@ use zmem::File;
 /// the stack, because a signal handler must not allocate.
 fn with_path<T>(path: Arguments<'_>, work: impl FnOnce(&CStr) -> T) -> Option<T> {
     let mut bytes = [0; 32];
-    // The last byte stays 0 and terminates the path.
+    // The last byte of the array stays 0 and terminates the path.
     (&mut bytes[..31]).write_fmt(path).ok()?;
     CStr::from_bytes_until_nul(&bytes).ok().map(work)
 }
 
 /// Returns true if a process does not exist, or has ended and its parent has not waited for it.
-/// Returns false if this process is confined by a filter (pl-28), because the filter possibly
-/// refuses the necessary system calls.
+/// Returns false if this process is confined by a filter (pl-28), because the filter may refuse the
+/// necessary system calls.
 pub fn is_gone(process: u64) -> bool {
     if page::is_confined() {
         return false;

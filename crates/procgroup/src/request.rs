@@ -6,9 +6,9 @@
 //! installs the handler of SIGBUS. The handler makes room if the interrupted code permits this, and
 //! then the interrupted call continues.
 //!
-//! SIGSYS is not used. The kernel keeps only one pending SIGBUS and one pending SIGSYS. The SIGSYS
-//! of a request could replace the SIGSYS of a dispatched call, and that call would be lost. If the
-//! SIGBUS of a fault is lost, the instruction faults again.
+//! SIGSYS is not used. The kernel keeps only one pending SIGBUS and one pending SIGSYS. If a
+//! request were a SIGSYS, it could replace the SIGSYS of a dispatched call, and the call would be
+//! lost. If a request replaces the SIGBUS of a fault, the instruction faults again.
 //!
 //! # Safety
 //! `Queued` has the layout of `siginfo_t` for a queued signal: the sender's process ID and user ID,
@@ -18,7 +18,7 @@
 use crate::policy::SIGNAL_LOOKS;
 use crate::process::own_number;
 
-/// The signal's value for a request to make room.
+/// The value of the signal that requests room.
 const ROOM: u64 = u64::from_le_bytes(*b"uzrmpoke");
 /// The error numbers that identify requests other than `ROOM`. The signal's value is an address for
 /// `MEMORY`, identifies a debugger for `STAY`, and is 0 for `LOOK`.

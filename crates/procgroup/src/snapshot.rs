@@ -54,8 +54,8 @@ impl GroupSnapshot {
     pub const BYTES: usize = size_of::<u64>() * (HEAD + SLOTS * (SLOT + ROW));
 
     /// Reads a copy of a group's memory. Returns `None` if the copy belongs to no group, or to a
-    /// group of another version. Any process may have written to the memory, so the numbers can
-    /// have any values.
+    /// group of another version. Any process may have written to the memory, so the numbers in the
+    /// copy can have any values.
     pub fn of(copy: &[u8]) -> Option<Self> {
         let words: Vec<u64> =
             copy.as_chunks().0.iter().map(|word| u64::from_ne_bytes(*word)).collect();
@@ -73,7 +73,8 @@ impl GroupSnapshot {
                 let presence = match *slot.end {
                     0 => Presence::Killed,
                     UNREPORTED => Presence::Unreported,
-                    // The executed program reports the figures.
+                    // The process has executed a program or continued without the runtime, so it is
+                    // not listed.
                     _ => return None,
                 };
                 return (row.process != 0).then_some(ProcessSnapshot {
@@ -82,7 +83,7 @@ impl GroupSnapshot {
                     figures: row,
                 });
             }
-            // The row possibly belongs to the previous process of the slot.
+            // The row may still belong to the previous process of the slot.
             let said = Some(row).filter(|row| row.process == *slot.process);
             let parent = slots.get((*slot.parent as usize).wrapping_sub(1)).map(Slot::of);
             let shares = parent.map(|parent| Shares::of(&slot, &parent)).unwrap_or_default();

@@ -22,7 +22,7 @@ fn words(slots: usize) -> &'static [AtomicU64] {
     static ALL: Mutex<Vec<&[AtomicU64]>> = Mutex::new(Vec::new());
     let count = HEAD + slots * (SLOT + ROW);
     let words = Vec::leak((0..count).map(|_| AtomicU64::new(0)).collect());
-    // Keeps a pointer to the memory for leak checkers, because the memory is never freed.
+    // The memory is never freed, so a pointer to it is kept for leak checkers.
     ALL.lock().unwrap().push(words);
     words
 }
@@ -75,7 +75,7 @@ fn publish(member: &GroupMember, held: u64, evictable: u64) {
     member.publish(&usage(held, evictable));
 }
 
-/// Returns the sum over all processes. A process is large if it holds at least `large` bytes.
+/// Returns the sums over all processes. A process is large if it holds at least `large` bytes.
 fn sum(member: &GroupMember, held: u64, evictable: u64, large: u64) -> Sum {
     member.sum(&Usage { limit: 16 * large, ..usage(held, evictable) })
 }
@@ -111,8 +111,8 @@ fn what_processes_hold_is_added_up() {
     assert_eq!(sum(&members[0], 10, 5, 1), Sum { held: 210, evictable: 105, large: 2 });
 }
 
-/// A process that holds little memory and needs no room keeps its memory. A process that needs room
-/// divides the remaining limit with the others.
+/// A process that holds little memory and needs no room keeps its memory. The other processes
+/// divide the remaining limit equally.
 #[test]
 fn a_limit_is_divided_among_those_who_want_more() {
     let (group, others) = (group(8), [waiting(), waiting(), waiting()]);

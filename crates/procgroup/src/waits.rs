@@ -1,5 +1,5 @@
-//! Threads that wait, and that other processes poke if necessary. A poked thread receives a signal
-//! and evicts memory of its process (zm-L6).
+//! Waiting threads that other processes poke if necessary. A poked thread receives a signal and
+//! evicts memory of its process (zm-L6).
 //!
 //! ```text
 //!   word `waits` of a slot: the waiting thread that may be poked, or 0; with `POKING` while it is

@@ -16,7 +16,7 @@ use testkit::child::Child;
 use zmem::{Arena, BackendKind, BlockOrder, Options};
 
 const LIMIT: usize = 32 * MIB;
-/// The size of the arena in bytes. The size is not a power of two.
+/// The size of the arena in bytes.
 const BYTES: usize = 26 * MIB;
 
 /// An arena whose blocks are all managed.

@@ -1,4 +1,5 @@
-//! Runs the program as a child of this process, forwards signals to it, and waits for its end.
+//! Runs the program as a child of this process, forwards signals to the child, and waits for the
+//! child's end.
 
 use crate::launch::Launch;
 use crate::refusal::Refusal;
@@ -27,7 +28,7 @@ pub(crate) fn run(mut launch: Launch, name: &Path, ignored: u64) -> Result<u8, R
     let mut signals = SignalsInfo::<WithOrigin>::new(handled).map_err(Refusal::Handlers)?;
     let child = launch.spawn().map_err(|error| Refusal::of_start(name, &error))?;
     let program = Pid::from_child(&child);
-    // This loop calls `wait` only between signals. So when a signal is forwarded, the program's
+    // This loop calls `wait` only between signals. So while a signal is forwarded, the program's
     // process ID can't belong to another process.
     for came in signals.forever() {
         if came.signal == SIGCHLD {
@@ -49,17 +50,16 @@ pub(crate) fn run(mut launch: Launch, name: &Path, ignored: u64) -> Result<u8, R
     Err(Refusal::Failed("signals ended; please report it".to_owned()))
 }
 
-/// Returns whether the program has already received the signal. The terminal sends its signals both
-/// to this process and to the program. A signal that the program sends to its own process group
-/// also reaches the program.
+/// Returns whether the program has also received the signal. The terminal sends a signal to both
+/// processes. A signal that the program sends to its own process group reaches both processes too.
 fn has_it(came: &Origin, program: Pid) -> bool {
     let sender = came.process.map(|process| process.pid);
     came.cause == Cause::Kernel || sender == Some(program.as_raw_nonzero().get())
 }
 
 /// Returns the exit code of the program if the program has ended. If the program was stopped, this
-/// process stops too, because its shell waits for it. The program continues when SIGCONT is sent to
-/// this process alone or to both processes.
+/// process stops too, because its shell waits for it. If SIGCONT is then sent to this process alone
+/// or to both processes, the program continues.
 fn ended(program: Pid) -> rustix::io::Result<Option<u8>> {
     loop {
         match waitpid(Some(program), WaitOptions::NOHANG | WaitOptions::UNTRACED) {

@@ -7,10 +7,11 @@ use std::cmp::max;
 /// The figures of a process: `procgroup::Figures` as JSON, with the name of the process.
 pub type Line = Map<String, Value>;
 
-/// The field that marks a process that ended without a report. Usually a signal killed the process.
+/// The field that marks the figures of a process that ended without a report, usually because a
+/// signal killed it.
 pub const KILLED: &str = "killed";
 
-/// Figures whose value in the sum is the largest value of all processes.
+/// For these figures, the sum contains the largest value of all processes.
 const LARGEST: [&str; 7] = [
     "limit",
     "block",
@@ -29,9 +30,9 @@ pub struct Figures {
     /// The figures of all processes together.
     pub sum: Line,
     /// The maximum number of bytes that all processes held at the same time. A resident page that
-    /// several processes share is counted for each of them.
+    /// processes share after a fork may be counted for each of them.
     pub tree_held_max: u64,
-    /// Whether the running processes hold more than the limit allows. `None` if the program has
+    /// Whether the running processes hold more than the limit allows, or `None` if the program has
     /// ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub is_short: Option<bool>,
@@ -63,7 +64,7 @@ pub fn sum_of<'a>(processes: impl IntoIterator<Item = &'a Line>) -> Line {
 
 impl Figures {
     /// Returns the figures of processes. `text` holds the lines that processes wrote when they
-    /// ended. `unreported` holds the lines of processes that could not write theirs.
+    /// ended. `unreported` holds the figures of processes that ended without writing a line.
     pub fn parse(text: &str, unreported: Vec<Line>, tree_held_max: u64) -> Self {
         // A process can write an incomplete line if the disk is full.
         let lines = text.lines().filter_map(|line| serde_json::from_str(line).ok());
@@ -73,11 +74,11 @@ impl Figures {
         Figures::new(lines.collect(), tree_held_max, None)
     }
 
-    /// Returns the figures `processes` with their sum.
+    /// Returns the figures of `processes` with their sum.
     pub fn new(processes: Vec<Line>, tree_held_max: u64, is_short: Option<bool>) -> Self {
         let sum = sum_of(&processes);
-        // The group's maximum is possibly too low, because the group's memory is measured only at
-        // intervals. A process can reach its own maximum between two measurements.
+        // `tree_held_max` may be too low, because the memory of all processes is added up only at
+        // intervals. Between two sums, a process can reach its own maximum.
         let held_max = processes.iter().map(|line| number(line, "held_max")).max().unwrap_or(0);
         let tree_held_max = tree_held_max.max(held_max);
         Figures { processes, sum, tree_held_max, is_short }
@@ -99,7 +100,7 @@ pub fn number(line: &Line, name: &str) -> u64 {
     line.get(name).and_then(Value::as_u64).unwrap_or(0)
 }
 
-/// Returns the text in the field `name` of a line. Removes control characters, because a program
+/// Returns the text in the field `name` of a line. Replaces control characters, because a program
 /// may have written the line.
 pub fn text(line: &Line, name: &str) -> String {
     let text = line.get(name).and_then(Value::as_str).unwrap_or_default();

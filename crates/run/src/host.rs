@@ -13,7 +13,7 @@ const VARIABLE: &str = "UZRAM_HOST";
 pub(crate) fn find() -> Result<PathBuf, Refusal> {
     let places = match env::var_os(VARIABLE).filter(|path| !path.is_empty()) {
         Some(path) => absolute(path).into_iter().collect(),
-        // Without /proc, the message shows paths relative to this link.
+        // If /proc is not mounted, the message below shows paths next to this link.
         None => beside(&env::current_exe().unwrap_or_else(|_| "/proc/self/exe".into())),
     };
     let Some(found) = places.iter().find(|path| path.is_file()) else {
@@ -24,7 +24,7 @@ pub(crate) fn find() -> Result<PathBuf, Refusal> {
              build', mount /proc, or name it by the variable {VARIABLE}"
         )));
     };
-    // The settings contain the path, and a comma separates settings.
+    // The settings contain the path, and settings are separated by commas.
     if found.as_os_str().as_bytes().contains(&b',') {
         return Err(Refusal::Failed(format!(
             "'{}' can't be used as the host of programs: a comma is in its path; copy it \

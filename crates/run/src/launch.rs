@@ -32,15 +32,15 @@ static HELPER: AtomicU64 = AtomicU64::new(0);
 /// The commands that start a program.
 #[derive(Debug)]
 pub(crate) struct Launch {
-    /// Executes the program, into which a helper injects a host.
+    /// This command executes the program, into which a helper injects a host.
     pub(crate) injected: Option<Command>,
-    /// Executes the host, which runs the program.
+    /// This command executes the host, which runs the program.
     pub(crate) hosted: Command,
 }
 
 impl Launch {
-    /// Executes the program in place of this command. Returns only if the execution fails, with the
-    /// error of the system.
+    /// Executes the program in place of this process. If the execution fails, returns the error of
+    /// the system.
     pub(crate) fn exec(mut self) -> io::Error {
         let refused = self.injected.as_mut().map(Command::exec);
         dismiss_helper();
@@ -95,8 +95,8 @@ pub(crate) fn may_inject() -> bool {
     false
 }
 
-/// Returns true if `error` shows that no host can be injected, or that a security module refuses
-/// the execution of a traced process. A host must then run the program instead.
+/// Returns true if no host can be injected, or if a security module may have refused the execution
+/// because the process is traced. A host must then run the program instead.
 fn is_refused(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(REFUSED | libc::EPERM | libc::EACCES))
 }

@@ -3,8 +3,8 @@
 //! ```text
 //!   PID -> /proc/PID/fd: the file that its processes share -> a copy -> figures of each process
 //! ```
-//! The numbers in the file are only displayed, because the processes that write the file may be
-//! hostile, or killed during a write.
+//! The numbers in the file are only displayed. They are not trusted, because the processes that
+//! write the file may be hostile, or killed during a write.
 
 use crate::figures::{Figures, KILLED, Line};
 use crate::refusal::Refusal;
@@ -78,8 +78,8 @@ fn named(figures: &procgroup::Figures, name: &str) -> Option<Line> {
     Some(line)
 }
 
-/// Returns the last published figures of each process that ended without a report. A signal killed
-/// the process, or the process could not write its report.
+/// Returns the last published figures of each process that ended without a report, because a signal
+/// killed it or because it could not write its report.
 pub(crate) fn unreported(seen: &GroupSnapshot) -> Vec<Line> {
     let is_killed = |seen: &ProcessSnapshot| match seen.presence {
         Presence::Killed => true,
@@ -106,9 +106,9 @@ fn is_present(seen: &ProcessSnapshot) -> bool {
 
 /// Finds the program of `process` by the file that the program's processes share. Several shared
 /// files exist if one `uzram run` was started within another. The innermost file in which the
-/// process has a slot is used. A program that has replaced an inner `uzram run` has a slot in two
-/// files. If the process has a slot in no file, like the command `uzram run` itself, the innermost
-/// file is used.
+/// process has a slot is used. For example, a program that has replaced an inner `uzram run` has a
+/// slot in two files. If the process has no slot, like the command `uzram run` itself, the
+/// innermost of all files is used.
 ///
 /// # Errors
 /// Fails with the reason why the program can't be shown.

@@ -15,7 +15,7 @@ pub enum Refusal {
     /// The program exists, but this user can't execute it.
     #[error("{0}")]
     NotExecutable(String),
-    /// An option is invalid on any machine.
+    /// An option is invalid. The error does not depend on the machine.
     #[error("{0}")]
     Usage(String),
     /// No host can run the program, or a file can't be read or written.
@@ -46,8 +46,8 @@ impl Refusal {
         ))
     }
 
-    /// Returns the refusal of a script whose interpreter does not exist or can't be executed. `env`
-    /// returns the same exit code for such a script.
+    /// Returns the refusal of a script whose interpreter does not exist or can't be executed. For
+    /// such a script, the command `env` returns the same exit code as `uzram run`.
     pub(crate) fn of_interpreter(script: &Path, interpreter: &Path, error: &io::Error) -> Self {
         let (refusal, remedy): (fn(String) -> Self, _) = match error.kind() {
             ErrorKind::NotFound => (Refusal::NotFound, "install it"),

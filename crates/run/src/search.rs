@@ -15,7 +15,7 @@ use std::process::Command;
 
 /// The directories that are searched if PATH is not set.
 const DEFAULT_PATH: &str = "/bin:/usr/bin";
-/// The shell that runs a text file without a first line for an interpreter.
+/// The shell that runs a text file whose first line names no interpreter.
 const SHELL: &str = "/bin/sh";
 
 /// A program that can be run.
@@ -30,8 +30,9 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    /// Returns the file to execute, its argument 0, and an additional first argument: the script if
-    /// a shell runs it. `name` is argument 0 of the program.
+    /// Returns the file to execute, its argument 0, and an additional first argument. If a shell
+    /// runs the program, this argument is the path of the script. `name` is argument 0 of the
+    /// program.
     fn execution<'a>(&'a self, name: &'a OsStr) -> (&'a Path, &'a OsStr, Option<&'a Path>) {
         match self.is_for_shell {
             true => (Path::new(SHELL), OsStr::new(SHELL), Some(&self.file)),

@@ -36,8 +36,8 @@ pub struct Options<'o> {
     pub level: Option<i32>,
     /// The name of the backend that detects touches of compressed memory, or `best`.
     pub backend: &'o str,
-    /// Whether only the first program has a host. Programs that the first program executes then run
-    /// without a host.
+    /// Whether only the first program has a host. If so, programs that the first program executes
+    /// run without a host.
     pub is_first_only: bool,
     /// Whether helpers are allowed to inject a host into a program.
     pub may_inject: bool,

@@ -23,8 +23,8 @@ pub struct Start<'s> {
 }
 
 impl<'s> Start<'s> {
-    /// Finds a program, and checks that a host can run it. Calls `adjust` for each command that
-    /// possibly executes the program.
+    /// Finds a program, and checks that a host can run it. Calls `adjust` for each command that may
+    /// execute the program.
     ///
     /// # Errors
     /// Fails with the reason why the program can't be started.
@@ -57,14 +57,13 @@ impl<'s> Start<'s> {
         Ok(Start { name: Path::new(name), launch, tree, stats })
     }
 
-    /// Executes the program in place of this process. Returns only if the execution fails, with the
-    /// reason.
+    /// Executes the program in place of this process. If the execution fails, returns the reason.
     pub fn exec(self) -> Refusal {
         Refusal::of_start(self.name, &self.launch.exec())
     }
 
     /// Starts the program as a child, forwards signals to the program, and waits for its end.
-    /// Returns an exit code that reports how the program ended, and the figures of its processes.
+    /// Returns the figures of its processes, and an exit code that reports how the program ended.
     /// `ignored` has a bit for each signal that this process ignores.
     ///
     /// # Errors

@@ -25,8 +25,8 @@ pub(crate) struct StatsFile {
 }
 
 impl StatsFile {
-    /// Opens the requested file for writing, or creates it. Returns a temporary file if that was
-    /// requested, and `None` if no statistics were requested.
+    /// Opens or creates the requested file, or creates a temporary file. Returns `None` if no
+    /// statistics were requested.
     pub(crate) fn of(stats: Stats<'_>) -> Result<Option<Self>, Refusal> {
         match stats {
             Stats::File(path) => Self::named(path).map(Some),
@@ -63,7 +63,7 @@ impl StatsFile {
     }
 
     /// Returns the figures that processes have written since this `StatsFile` was created, and the
-    /// figures of killed processes.
+    /// figures of processes that ended without a report.
     pub(crate) fn figures(&self, seen: Option<&GroupSnapshot>) -> Result<Figures, Refusal> {
         let read = || {
             // If a pipe has replaced the file, the open must not wait for a writer of the pipe.

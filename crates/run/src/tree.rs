@@ -21,7 +21,7 @@ use std::path::Path;
 /// The name of the file in the links of /proc/PID/fd.
 const NAME: &str = "uzram-run";
 /// Seals that forbid changes of the file's size, so that the file never becomes shorter than a
-/// mapping.
+/// mapping of it.
 const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::SEAL);
 
 /// The shared file of a program that this command starts.
@@ -72,10 +72,11 @@ impl Found {
 }
 
 /// Opens the target of a link in /proc if the target is a shared file of uzram, else returns
-/// `None`. Any file can have the name of a shared file, so the kind and size are also checked.
+/// `None`. Any file can have the name of a shared file, so its kind, size and seals are also
+/// checked.
 ///
 /// # Errors
-/// Fails if the target is possibly a shared file of uzram, but can't be opened.
+/// Fails if the target may be a shared file of uzram, but can't be opened.
 pub(crate) fn open(link: &Path) -> io::Result<Option<Found>> {
     let is_named = |to: &Path| to.as_os_str() == &*format!("/memfd:{NAME} (deleted)");
     if !read_link(link).is_ok_and(|to| is_named(&to)) {
@@ -101,8 +102,8 @@ fn is_of_size(file: impl AsFd) -> Result<bool> {
     Ok(is_file && stat.st_size == GroupSnapshot::BYTES as i64)
 }
 
-/// Reads the figures that the processes have published. Returns `None` if the file has another kind
-/// or another version.
+/// Reads the figures that the processes have published. Returns `None` if the file is no shared
+/// file of this version.
 fn read(file: impl AsFd) -> Option<GroupSnapshot> {
     let mut copy = vec![0; GroupSnapshot::BYTES];
     let is_whole = is_of_size(&file).ok()? && pread(&file, &mut copy, 0) == Ok(copy.len());

@@ -1,4 +1,5 @@
-//! Starts the runtime before the program: creates the arena, and arms the first thread.
+//! Starts the runtime before the program: creates the arena, and enables the dispatch of the first
+//! thread's system calls.
 //!
 //! # Safety
 //! The process has only one thread.
@@ -35,7 +36,7 @@ type Soft = Option<[u64; 2]>;
 /// calls of the program. `soft` are the program's soft limits, if a helper has raised the limits.
 ///
 /// # Errors
-/// The reason why the runtime can't start.
+/// Fails with the reason why the runtime can't start.
 ///
 /// # Safety
 /// The process has only this thread, which enters the program next.
@@ -56,7 +57,8 @@ fn arena(
         brk => brk,
     };
     let start = brk.next_multiple_of(CHUNK);
-    // The range is reserved first, because the C library's allocator can still move the break.
+    // The addresses from the break up to the arena are reserved first, because the C library's
+    // allocator can still move the break.
     let is_reserved = reserve(&(brk.next_multiple_of(PAGE)..start));
     let wanted = settings.arena.unwrap_or(ARENA_MAX);
     let mut bytes = wanted.next_multiple_of(CHUNK).max(ARENA_MIN);
@@ -72,7 +74,7 @@ fn arena(
             above.map(|arena| (arena, is_reserved.then_some(Break { first: brk, now: brk })));
         let made = above.or_else(|_| Ok((made_at(0)?, None)));
         match made {
-            // The kernel may have refused the arena because of the limit on address space.
+            // The kernel may have refused to map the arena because of the limit on address space.
             Err(zmem::Error::System { .. }) if bytes > ARENA_MIN => {
                 bytes = half.max(ARENA_MIN);
             }
@@ -98,7 +100,7 @@ fn start(
     let limits = Limits::take_over(soft);
     let (arena, brk) = arena(&settings, group.as_ref())?;
     let end = arena.addresses().end;
-    // This page separates the arena from mappings that the kernel places above the arena.
+    // A reserved page separates the arena from mappings that the kernel places above the arena.
     reserve(&(end..end + PAGE));
     arena.weigh_process();
     let mut space = Space::new(brk, limits);

@@ -1,5 +1,5 @@
-//! Corrects the cause of a fault that the program sees, because the cause that the kernel reports
-//! results from the runtime's protections in the arena.
+//! Corrects the cause of a fault before the program sees it, because the kernel derives the cause
+//! from the runtime's own protections in the arena.
 //!
 //! # Safety
 //! The `siginfo_t` lies in the frame of a signal of this thread, where the kernel wrote it.
@@ -10,7 +10,8 @@ use crate::pieces::Pieces;
 use crate::windows;
 use zmem::Arena;
 
-/// Returns the address of a fault, if a missing mapping or a protection caused the fault.
+/// Returns the address of a fault that a missing mapping or a protection has caused. Returns `None`
+/// for other faults.
 pub(crate) fn address(info: *const libc::siginfo_t) -> Option<usize> {
     // SAFETY: the structure describes a fault of this thread, so the structure contains an address.
     let (code, address) = unsafe { ((*info).si_code, (*info).si_addr().addr()) };

@@ -43,8 +43,8 @@ impl Changer {
         LAST.set((0, 0));
     }
 
-    /// Returns whether this thread must retry a fault that the pager has not resolved. Possibly
-    /// another thread changes mappings, or has just made the memory at `address` managed.
+    /// Returns whether this thread must retry a fault that the pager has not resolved. Another
+    /// thread may be changing mappings, or may just have made the memory at `address` managed.
     pub(crate) fn is_transient(&self, arena: &Arena, space: &Mutex<Space>, address: usize) -> bool {
         if self.is_another() {
             std::thread::yield_now();

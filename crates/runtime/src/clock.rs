@@ -1,5 +1,5 @@
-//! The clock of the runtime's own code. The vDSO reads the clock. If the program has disabled the
-//! time stamp counter that the vDSO uses, a system call reads the clock.
+//! The clock of the runtime's own code. The vDSO reads the clock, or a system call if the program
+//! has disabled the time stamp counter that the vDSO uses.
 //!
 //! ```text
 //!   Instant::now -> clock_gettime, below -> the vDSO
@@ -17,11 +17,11 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
-/// The sizes in pages of the vDSO's data and of its code, which lies above the data (Linux 6.18).
+/// The sizes in pages of the vDSO's data and code (Linux 6.18). The code lies above the data.
 const DATA_PAGES: usize = 6;
 const CODE_PAGES: usize = 2;
 
-/// Whether a thread of the program has disabled the time stamp counter (PR_SET_TSC).
+/// Whether a thread of the program may have disabled the time stamp counter (PR_SET_TSC).
 static IS_COUNTER_OFF: AtomicBool = AtomicBool::new(false);
 
 /// The address of the vDSO's code, or 0. The address is stored, because an injected host unmaps the
@@ -41,7 +41,7 @@ pub(crate) fn begin() {
     }
 }
 
-/// If a call is PR_SET_TSC, records that the time stamp counter is possibly disabled.
+/// If a call is PR_SET_TSC, records that the time stamp counter may be disabled.
 pub(crate) fn note(number: usize, args: &[usize; 6]) {
     if number as i64 == libc::SYS_prctl && args[0] as i32 == libc::PR_SET_TSC {
         IS_COUNTER_OFF.store(true, Relaxed);

@@ -5,9 +5,10 @@
 //!           |   `signal`     |                 | timed  |                 | timed |  `signal`
 //!   signal: of any call, measured once, at the start; timed: for one call in 64
 //! ```
-//! The time in which the process evicts for other processes is not charged to a call, because these
-//! evictions are rare and long. A timed part in which the thread was preempted is an outlier. The
-//! times of all other parts are multiplied by 64, because one call in 64 is timed.
+//! The time in which the process evicts for other processes ("room for others") is not charged to a
+//! call, because these evictions are rare and long. If the thread was preempted during a timed part
+//! of a call, the time of this part is an outlier. The times of all other timed parts are
+//! multiplied by 64, because one call in 64 is timed.
 
 use crate::policy::{BUCKETS, FAR, OUTLIERS, SIGNAL_TRIES, SPREAD, TIMED_SHARE};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -16,8 +17,8 @@ use std::time::{Duration, Instant};
 const SHIFT: u32 = u64::BITS - TIMED_SHARE;
 
 /// The number of timed parts of calls in a bucket, and the sum of their durations. Bucket n counts
-/// the parts that took at least 2^n and less than 2^(n+1) ns. The last bucket also counts longer
-/// parts.
+/// the timed parts that took at least 2^n and less than 2^(n+1) ns. The last bucket also counts
+/// longer parts.
 #[derive(Debug, Default)]
 struct Bucket {
     parts: AtomicU64,
@@ -43,13 +44,14 @@ pub(crate) struct Costs {
     pub(crate) timed: u64,
     /// The nanoseconds that the runtime spent on the timed calls.
     pub(crate) nanoseconds: u64,
-    /// The nanoseconds that entering and leaving the runtime takes.
+    /// The nanoseconds that a call takes to enter and leave the runtime.
     pub(crate) signal: u64,
 }
 
-/// Returns the sum of the nanoseconds in `buckets`. Each bucket is a number of parts, and the sum
-/// of their nanoseconds. The nanoseconds of outliers are divided by 2^`TIMED_SHARE`, because the
-/// sum is later extrapolated from one call in 2^`TIMED_SHARE` to all calls.
+/// Returns the sum of the nanoseconds in `buckets`. Each bucket consists of a number of timed
+/// parts, and the sum of their nanoseconds. The nanoseconds of outliers are divided by
+/// 2^`TIMED_SHARE`, because the sum is later extrapolated from one call in 2^`TIMED_SHARE` to all
+/// calls.
 fn without_outliers(buckets: &[(u64, u64)]) -> u64 {
     let all: u64 = buckets.iter().map(|(parts, _)| parts).sum();
     let mut below = 0;
@@ -70,8 +72,8 @@ impl Cost {
         self.calls.fetch_add(1, Relaxed)
     }
 
-    /// Calls `work`, which handles a call before it is issued, and times `work` if the call is
-    /// timed. `nth` is the number of earlier calls.
+    /// Calls `work`, which handles a call before the call is issued. Times `work` if this call is
+    /// to be timed. `nth` is the number of earlier calls.
     pub(crate) fn before<T>(&self, nth: u64, work: impl FnOnce() -> T) -> T {
         if !self.is_timed(nth) {
             return work();
@@ -167,7 +169,7 @@ mod tests {
         let costs = cost.costs();
         assert_eq!(costs.calls, 6400);
         assert!((95..106).contains(&costs.timed), "{costs:?}");
-        // If different calls alternate regularly, each kind is sampled evenly.
+        // If calls of several kinds alternate regularly, each kind is timed equally often.
         for (kind, kinds) in [(0, 2), (1, 2), (2, 3), (5, 8), (17, 64)] {
             let timed = (0..640_000).filter(|nth| nth % kinds == kind && cost.is_timed(*nth));
             let share = timed.count() as u64 * kinds;

@@ -8,15 +8,15 @@ use std::sync::atomic::Ordering::Relaxed;
 /// Fills all blocks, and evicts nothing while the debugger that `word` identifies is attached.
 /// If another thread changes mappings, the request is deferred.
 pub(crate) fn stay(program: &Program, word: u64) {
-    // A filter of the process can refuse the later checks for debuggers. A child of `vfork` does
-    // not use the slot that its parent has in the group.
+    // In a confined process, a filter may refuse the later checks for debuggers. A child of `vfork`
+    // must not use its parent's slot in the group.
     if word == 0 || program.is_confined.load(Relaxed) || program.arena.is_lent() {
         return;
     }
     let Some(member) = program.member() else { return };
     let Some(space) = program.space.try_lock() else { return stay_later(program, word) };
-    // The debugger's process repeats the signal. If all blocks are resident, a repeated signal has
-    // no effect.
+    // The debugger repeats the signal. If all blocks are already resident, a repeated signal has no
+    // effect.
     if member.is_whole() {
         return;
     }
@@ -33,7 +33,7 @@ pub(crate) fn stay(program: &Program, word: u64) {
     member.note_whole();
 }
 
-/// Stores a request's word for a thread that can handle the request.
+/// Stores the word of a debugger's request, so that the request is handled later.
 pub(crate) fn stay_later(program: &Program, word: u64) {
     program.watch.asked.store(word, Relaxed);
 }
@@ -51,7 +51,7 @@ pub(crate) fn stay_again(program: &Program) {
 }
 
 /// Lets the pager evict again despite debuggers, because this process is about to install a filter
-/// that possibly refuses the checks for debuggers.
+/// that may refuse the checks for debuggers.
 pub(crate) fn stay_no_more(program: &Program) {
     program.watch.clear();
     if let Some(member) = program.member() {

@@ -20,8 +20,8 @@ use dispatch::{Call, Outcome, read_memory, system};
 use procgroup::{GroupMember, Kept, ProcessGroup, Request};
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Returns whether a call possibly opens a file in /proc. Most calls that open other files are
-/// simple, and never reach the hook (di-12).
+/// Returns whether a call may open a file in /proc. Most calls that open other files are simple,
+/// and never reach the hook (di-12).
 fn may_be_of_proc(call: &Call) -> bool {
     let [first, second, ..] = call.args();
     let path = if call.number() as i64 == libc::SYS_open { first } else { second };
@@ -63,9 +63,8 @@ pub(crate) fn after_debugger(program: &Program, call: &Call, outcome: Outcome) {
 }
 
 fn peer_group(program: &Program) -> Option<&ProcessGroup> {
-    // A filter of the program possibly kills the process for calls that the program does not make
-    // itself. A child of `vfork` shares its parent's memory, so the child is not handled as a
-    // debugger.
+    // A filter of the program may kill the process for calls that the program does not make itself.
+    // A child of `vfork` shares its parent's memory, so the child is not handled as a debugger.
     let is_free = !program.is_confined.load(Relaxed) && !program.arena.is_lent();
     program.member().filter(|_| is_free).map(GroupMember::group)
 }
@@ -90,8 +89,8 @@ fn keep_peer(program: &Program, thread: u64, word: u64) {
     for nth in 0..TRIES_OF_KEEPING {
         match group.kept(process as u64) {
             None | Some(Kept::All) => return,
-            // If the process has begun to fill its blocks for this debugger, more than `PEER_TRIES`
-            // tries are made.
+            // More than `PEER_TRIES` tries are made only if the process has begun to fill its
+            // blocks for this debugger.
             Some(now)
                 if nth >= PEER_TRIES && (now, kept) != (Kept::Partly, Some(Kept::Nothing)) =>
             {

@@ -15,8 +15,8 @@ use std::sync::atomic::Ordering::Relaxed;
 /// issued, the caller must not evict blocks.
 pub(crate) fn end_thread_for(program: &Program, number: usize, args: &[usize; 6]) {
     if matches!(number as i64, libc::SYS_execve | libc::SYS_execveat) {
-        // The limits are set last, because under the program's limits the kernel would refuse
-        // mappings of the runtime.
+        // The program's limits are set as late as possible, because under them the kernel would
+        // refuse mappings of the runtime.
         program.give_limits();
     }
     let is_prctl = number as i64 == libc::SYS_prctl;
@@ -26,20 +26,20 @@ pub(crate) fn end_thread_for(program: &Program, number: usize, args: &[usize; 6]
     if filtered::is_confining(program, number, args) {
         confine(program);
     } else if calls::spec(number).is_some_and(|spec| spec.ends_own_thread.holds(args)) {
-        // The thread is allowed to start again when blocks are evicted.
+        // The compressor thread may start again when blocks are evicted.
         program.arena.rest();
     }
 }
 
 /// Prepares a call after which a filter refuses calls of the runtime. The compressor thread never
-/// starts again, because the filter possibly kills a process that creates a thread.
+/// starts again, because the filter may kill a process that creates a thread.
 fn confine(program: &Program) {
     let is_first = !program.is_confined.swap(true, Relaxed);
     program.is_newly_confined.fetch_or(is_first, Relaxed);
     page::set_confined(true);
     program.space.lock().leave_executable(&program.arena);
     dispatch::release_all_code();
-    // If a child of `vfork` installs the filter, the filter does not apply to its parent.
+    // A filter that a child of `vfork` installs does not apply to the child's parent.
     if program.arena.is_lent() {
         program.is_child_confined.fetch_or(is_first, Relaxed);
         return program.arena.rest();
@@ -62,7 +62,7 @@ pub(crate) fn before_end(program: &Program, call: &mut Call) {
         }
         _ => return,
     }
-    // The filter possibly kills the process for a call that the program does not make itself.
+    // A filter may kill the process for a call that the program does not make itself.
     if !program.is_confined.load(Relaxed) {
         robust::pin(&program.arena, call.note(), number == libc::SYS_exit);
     }

@@ -31,8 +31,8 @@ const PROC: &[u8; 6] = b"/proc/";
 enum Way {
     /// The call is issued unchanged.
     Plain,
-    /// The call is unchanged, because the program gets more privileges. The text names the cause of
-    /// these privileges.
+    /// The call is issued unchanged, because the program gets more privileges than this process.
+    /// The text names the cause of these privileges.
     Raised(&'static str),
     /// A host maps the program.
     Host,
@@ -44,14 +44,15 @@ enum Way {
 #[derive(Debug)]
 pub(crate) struct Hosting {
     plan: Plan,
-    /// Whether hosts are injected into programs, if the kernel permits the injection.
+    /// Whether hosts are injected into programs if the kernel permits the injection.
     is_injected: bool,
     pub(crate) tries: Tries,
     /// Whether this process has reported that a program with more privileges has no limit.
     has_said: AtomicBool,
-    /// The path of this process's program, if /proc/self/exe refers to the host.
+    /// The path of this process's program, if the host maps the program and /proc/self/exe
+    /// therefore refers to the host.
     program: Option<CString>,
-    /// Whether programs that this program executes are also managed.
+    /// Whether the programs that this program executes are managed too.
     goes_on: bool,
 }
 
@@ -164,7 +165,8 @@ impl Hosting {
         let [host, settings] = [&self.plan.host, &self.plan.settings].map(|it| it.as_ptr().addr());
         let before = [host, settings, file_at, path_at];
         let needed = before.len() + count.max(1) + 1;
-        // If the list is long, a child of `vfork` leaks the list in its parent's heap.
+        // A long list is never freed. If `execve` fails, or a child of `vfork` makes the call, the
+        // list stays in the heap.
         let mut long = Vec::new();
         let room = match call.room() {
             room if room.len() >= needed => room,
@@ -175,8 +177,7 @@ impl Hosting {
         };
         let (added, given) = room[..needed].split_at_mut(before.len());
         added.copy_from_slice(&before);
-        // If a program is executed without arguments, the kernel passes one empty argument to the
-        // program.
+        // If a call passes no arguments, the kernel passes one empty argument to the program.
         given[0] = c"".as_ptr().addr();
         for (place, nth) in given.iter_mut().zip(0..count) {
             let Some([argument]) = words(list + nth * WORD) else { return };

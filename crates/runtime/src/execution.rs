@@ -6,14 +6,15 @@ use std::ffi::{CString, OsStr};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-/// Prefixes of paths by which a host can't open a file, because the paths can refer to descriptors
-/// that `execve` closes.
+/// Paths with these prefixes may refer to descriptors that `execve` closes, so a host can't open
+/// files by these paths.
 const DESCRIPTORS: [&[u8]; 2] = [b"/proc/", b"/dev/fd/"];
 
 pub(crate) struct Execution {
-    /// The address of the path in the call.
+    /// The address of the path that is an argument of the call.
     pub(crate) path_at: usize,
-    /// The path in the call. For /proc/self/exe, this field is the path of this process's program.
+    /// The path that is an argument of the call. If the argument is /proc/self/exe, this field is
+    /// the path of this process's program.
     pub(crate) path: PathBuf,
     pub(crate) list: usize,
     pub(crate) environment: usize,

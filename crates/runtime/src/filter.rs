@@ -1,5 +1,5 @@
-//! Evaluates filters of system calls (seccomp) as the kernel does. A filter is classic BPF over a
-//! call's number, architecture, instruction address and arguments.
+//! Evaluates filters of system calls (seccomp) as the kernel does. A filter is a classic BPF
+//! program that reads a call's number, architecture, instruction address and arguments.
 //!
 //! ```text
 //!   instruction, 8 bytes:  | code 16 | if true 8 | if false 8 | k 32 |
@@ -22,7 +22,7 @@ const SCRATCH: usize = 16;
 /// AUDIT_ARCH_X86_64.
 const ARCHITECTURE: u32 = 0xc000_003e;
 const DATA_WORDS: usize = 16;
-/// The offsets of fields in the data and the size of the data, all in bytes.
+/// The offsets of fields in the data that a filter reads, and the size of these data, all in bytes.
 const OF_ARCHITECTURE: u32 = 4;
 const OF_ADDRESS: u32 = 8;
 const OF_ARGUMENTS: u32 = 16;
@@ -73,8 +73,8 @@ impl Filter {
         })
     }
 
-    /// Writes the filter and its description to `into`. Instructions before the filter allow one
-    /// call, which has this number and first argument, and is made at the address `at`. Returns the
+    /// Writes the filter and its description to `into`. Prepends instructions that allow one call,
+    /// which has this number and first argument, and is made at the address `at`. Returns the
     /// description's address.
     pub(crate) fn allowing(
         &self,
@@ -94,7 +94,7 @@ impl Filter {
             [[BPF_LD | BPF_W | BPF_ABS, 0, 0, offset], [BPF_JMP | BPF_JEQ, 0, to_end, value]]
         });
         let allowed = [BPF_RET | BPF_K, 0, 0, libc::SECCOMP_RET_ALLOW];
-        // The kernel guarantees that the accumulator is 0 at the start of a filter.
+        // The accumulator is set to 0, as the kernel guarantees at the start of a filter.
         let reset = [BPF_LD | BPF_IMM, 0, 0, 0];
         let all = checks.chain([allowed, reset]).chain(self.0.iter().copied());
         let (description, instructions) = into.split_at_mut_checked(2)?;
@@ -224,7 +224,7 @@ mod tests {
         assert_eq!(result(libc::SYS_prctl, ARCHITECTURE, at + (1 << 32), 59), refused);
         assert_eq!(result(libc::SYS_prctl, 1, at, 59), refused);
         assert_eq!(result(libc::SYS_read, ARCHITECTURE, at, 59), refused);
-        // The original instructions start with the accumulator at 0.
+        // The accumulator is 0 when the original instructions start.
         let of_register = filter(&[(BPF_RET | BPF_A, 0, 0, 0)]);
         let address = of_register.allowing((libc::SYS_prctl, 59, at), &mut room).unwrap();
         assert_eq!(Filter::read(address).unwrap().result(&[9; DATA_WORDS]), Some(0));

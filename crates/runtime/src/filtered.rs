@@ -22,8 +22,8 @@ use inject::has_capability;
 use std::ffi::c_int;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// The argument by which a call sets a filter or the strict mode. For `prctl` this is the argument
-/// after the option, for `seccomp` the operation.
+/// The argument with which a call sets a filter or the strict mode: the second argument of `prctl`,
+/// or the operation of `seccomp`.
 const PRCTL_FILTER: usize = libc::SECCOMP_MODE_FILTER as usize;
 const SECCOMP_FILTER: usize = libc::SECCOMP_SET_MODE_FILTER as usize;
 const PRCTL_STRICT: usize = libc::SECCOMP_MODE_STRICT as usize;
@@ -64,8 +64,8 @@ impl Restriction {
         }
     }
 
-    /// Returns the effect of the restriction. If `is_confined`, the process has installed a filter
-    /// before, so the process is allowed to install another filter.
+    /// Returns the effect of the restriction. If `is_confined` is true, the process has installed a
+    /// filter before, so it is allowed to install another filter.
     fn effect(&self, is_confined: bool) -> Effect {
         let ask = |option: c_int| system(libc::SYS_prctl, [option as usize, 0, 0, 0, 0, 0]);
         let filter = match self {
@@ -108,9 +108,9 @@ pub(crate) fn is_confining(program: &Program, number: usize, args: &[usize; 6]) 
     effect != Effect::None
 }
 
-/// Prepares a call that restricts the system calls of this process. Returns a step if the
-/// process must leave the runtime before the call. If the process can't leave, the step is an
-/// error.
+/// Prepares a call that restricts the system calls of this process. If the process must leave the
+/// runtime before the call, returns [`Step::LeaveBefore`], or the error as an answer if the process
+/// can't leave. Otherwise returns `None`.
 pub(crate) fn restrict(program: &Program, call: &mut Call) -> Option<Step> {
     let restriction = Restriction::of(call.number(), &call.args())?;
     let effect = restriction.effect(program.is_confined.load(Relaxed));

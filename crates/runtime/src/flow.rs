@@ -20,9 +20,8 @@ use dispatch::{Call, Outcome, Step};
 use procgroup::GroupMember;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Does periodic work before a call, because this process possibly blocks in the call. Measures
-/// memory outside of the arena, and evicts for other processes. `nth` is the number of earlier
-/// calls.
+/// Does periodic work before a call, because this process may block in the call. Measures memory
+/// outside of the arena, and evicts for other processes. `nth` is the number of earlier calls.
 pub(crate) fn tend(program: &Program, nth: u64) {
     let Some(member) = program.member() else { return };
     debugged::look_for_debuggers(program);
@@ -36,13 +35,14 @@ pub(crate) fn tend(program: &Program, nth: u64) {
     report::show_now_and_then(program);
 }
 
-/// Makes room before the kernel maps more memory outside of the arena. First measures this memory,
-/// because the program has probably written to the memory that was mapped before.
+/// Makes room before the kernel maps more memory outside of the arena. First measures the memory of
+/// this process, because the program has probably written to the memory that was mapped before.
 fn weigh_opened(program: &Program, number: i64, args: &[usize; 6]) {
     let limit = program.settings.options.limit.filter(|_| program.group.is_some());
     let Some(limit) = limit else { return };
     let part = limit as usize / OPENED_SHARE;
-    // The program may pass any number. A sum of bounded numbers does not overflow.
+    // The program may pass any number of bytes. The number is bounded, so that the sum does not
+    // overflow.
     let bytes = mappings::opened_bytes(number, args).min(part + 1);
     if bytes > 0 && program.opened.fetch_add(bytes, Relaxed) + bytes > part {
         program.opened.store(0, Relaxed);
@@ -58,7 +58,7 @@ pub(crate) fn before(program: &Program, call: &mut Call) -> Step {
         if let Some(result) = hosting.name_program(call) {
             return Step::Answer(result);
         }
-        // A filter of the program possibly refuses the calls that a host needs.
+        // A filter of the program may refuse the calls that a host needs.
         if !program.is_confined.load(Relaxed) {
             let helper = hosting.redirect(call, || program.is_heard());
             helpers::keep(call.note(), helper);
@@ -66,8 +66,8 @@ pub(crate) fn before(program: &Program, call: &mut Call) -> Step {
     }
     let (number, args) = (call.number(), call.args());
     let of_group = program.group.as_ref().and_then(|group| group.answer(number, args));
-    // The kernel enforces the limits of a child of `vfork`, because its parent may have other
-    // limits.
+    // The kernel enforces the limits of a child of `vfork`, because the child's parent may have
+    // other limits.
     let has_limits = Limits::are_about(number) && !program.arena.is_lent();
     let of_limits = || has_limits.then(|| program.space.lock().limits.answer(number, &args))?;
     if let Some(result) = of_group.or_else(of_limits) {
@@ -150,7 +150,7 @@ pub(crate) fn after(program: &Program, call: &mut Call, outcome: Outcome) -> Ste
                 program.end_confinement();
             }
         }
-        // A child of `vfork` has possibly left the runtime.
+        // A child of `vfork` may have left the runtime.
         libc::SYS_vfork | libc::SYS_clone | libc::SYS_clone3 => traced::manage_again(program),
         _ => {}
     }
@@ -161,8 +161,7 @@ pub(crate) fn after(program: &Program, call: &mut Call, outcome: Outcome) -> Ste
     }
     match outcome {
         Outcome::Returned(EFAULT) if pins::retry(call.note()) => again(program, call),
-        // The host can't be executed in this environment, but the program itself is possibly
-        // executable.
+        // The host can't be executed in this environment, but the program itself may be executable.
         Outcome::Returned(..0) if program.hosting.as_ref().is_some_and(|it| it.is_host(call)) => {
             call.restore();
             again(program, call)

@@ -1,4 +1,5 @@
-//! The file that the processes with a common limit share, and how the file is kept open.
+//! The file that the processes with a common limit share. This module keeps the file's descriptor
+//! open.
 //!
 //! ```text
 //!   uzram run: makes it, descriptor N -> each program: maps it; N stays open for the next program
@@ -27,7 +28,7 @@ const NAMESPACE: &str = "/proc/self/ns/pid\0";
 #[derive(Debug)]
 pub(crate) struct GroupFile {
     pub(crate) member: Arc<GroupMember>,
-    /// The number of the descriptor, which executed programs inherit.
+    /// The number of the file's descriptor, which executed programs inherit.
     number: usize,
 }
 

@@ -2,8 +2,8 @@
 //! because the program may have been interrupted in the allocator.
 //!
 //! Each large allocation has a separate mapping, so only its written pages use memory. Examples of
-//! large allocations are the contexts of codecs, which most processes never use. The allocator
-//! dlmalloc would write zeros to all pages of a large allocation.
+//! large allocations are the contexts of codecs, which most processes never use. If dlmalloc
+//! allocated this memory, it would write zeros to all pages.
 //!
 //! # Safety
 //! dlmalloc allocates from memory that this file has mapped, under a lock. An allocation has one
@@ -31,8 +31,8 @@ pub(crate) fn mapped() -> usize {
 }
 
 impl Heap {
-    /// Locks the heap before a fork, or unlocks it after the fork. The heap is locked last, because
-    /// a thread can allocate memory while it holds another lock.
+    /// Locks the heap before a fork, or unlocks it after the fork. The heap's lock is the last that
+    /// a fork takes, because a thread can allocate memory while it holds another lock.
     pub(crate) fn at_fork(&self, step: page::fork::Step) {
         self.0.at_fork(step);
     }
@@ -161,7 +161,7 @@ unsafe impl GlobalAlloc for Heap {
 mod tests {
     use super::*;
 
-    /// Returns a sum that depends on the position of each byte.
+    /// Returns a checksum that depends on the position of each byte.
     fn sum(bytes: &[u8]) -> u64 {
         bytes.iter().zip(1..).map(|(byte, at)| u64::from(*byte) * at).sum()
     }

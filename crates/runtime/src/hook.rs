@@ -65,7 +65,7 @@ impl Hook for Program {
     }
 
     fn sent(&self, info: *const libc::siginfo_t, may_act: bool) -> bool {
-        // SAFETY: the kernel has written the structure, for a signal that was sent.
+        // SAFETY: the kernel has written the structure for a signal that a process has sent.
         let request = unsafe { Request::of(&*info) };
         request.inspect(|request| peers::do_request(self, *request, may_act)).is_some()
     }
@@ -122,8 +122,8 @@ impl Hook for Program {
 
     fn thread_ends(&self) {
         if self.threads.fetch_sub(1, Relaxed) == 1 {
-            // The compressor thread is ended, because the process would otherwise exist until that
-            // thread ends.
+            // The compressor thread is ended too, because the process would otherwise exist until
+            // that thread ends.
             self.arena.rest();
         }
         SAFEPOINT.enter();

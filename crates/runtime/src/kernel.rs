@@ -7,9 +7,11 @@ pub(crate) const WORD: usize = size_of::<usize>();
 /// The address at two thirds of the address space, where the kernel maps position-independent
 /// programs.
 pub(crate) const PIE_BASE: usize = 0x5555_5555_4000;
-/// The protections that `mprotect` supports, with the flags that extend a stack.
+/// The protections that `mprotect` supports, including the flags that extend a change to the
+/// boundary of a stack.
 pub(crate) const PROT_ALL: usize = 15 | libc::PROT_GROWSDOWN as usize | libc::PROT_GROWSUP as usize;
-/// The `madvise` value that collapses a range into huge pages synchronously (Linux 6.1).
+/// The `madvise` value by which the kernel replaces the pages of a range by huge pages at once
+/// (Linux 6.1).
 pub(crate) const MADV_COLLAPSE: i32 = 25;
 pub(crate) const MADV_GUARD_INSTALL: i32 = 102;
 pub(crate) const MADV_GUARD_REMOVE: i32 = 103;

@@ -10,8 +10,9 @@ use crate::traced;
 use dispatch::{Failed, system};
 use std::ops::Range;
 
-/// Prepares this process to continue without the runtime. A child of `vfork` must not modify its
-/// mappings, because the child shares them with its parent.
+/// Prepares this process to continue without the runtime. In a child of `vfork`, the kernel's break
+/// and the free addresses of the arena stay unchanged, because the child shares them with its
+/// parent.
 pub(crate) fn hand_over(program: &Program) -> Result<(), Failed> {
     program.space.lock().leave_executable(&program.arena);
     dispatch::release_all_code();
@@ -41,8 +42,8 @@ fn unmap(range: Range<usize>) {
     }
 }
 
-/// Returns the number of bytes that this process has mapped, and the number of bytes of data among
-/// them.
+/// Returns the number of bytes that this process has mapped, and how many of them the kernel counts
+/// as data.
 fn sizes() -> [u64; 2] {
     let text = String::from_utf8_lossy(&contents("/proc/self/statm")).into_owned();
     let pages: Vec<u64> = text.split_whitespace().map_while(|word| word.parse().ok()).collect();

@@ -26,8 +26,8 @@ pub(crate) struct Limits {
     data: Limit,
 }
 
-/// Sets a limit of this process in the kernel to `new`, if given. Writes the previous limit to
-/// `old`, if given. Returns whether the kernel accepted the call.
+/// If `new` is given, sets a limit of this process in the kernel to `new`. If `old` is given,
+/// writes the previous limit to `old`. Returns whether the kernel accepted the call.
 fn kernel(resource: u32, new: Option<&Limit>, old: Option<&mut Limit>) -> bool {
     let new = new.map_or(0, |new| new.as_ptr().addr());
     let old = old.map_or(0, |old| old.as_mut_ptr().addr());
@@ -35,8 +35,8 @@ fn kernel(resource: u32, new: Option<&Limit>, old: Option<&mut Limit>) -> bool {
 }
 
 impl Limits {
-    /// Reads the limits from the kernel, and raises the kernel's soft limits. `soft` are the
-    /// program's soft limits, if the kernel's soft limits were raised already.
+    /// Reads the limits from the kernel, and raises the kernel's soft limits. If the kernel's soft
+    /// limits were already raised, `soft` are the program's soft limits.
     pub(crate) fn take_over(soft: Option<[u64; 2]>) -> Self {
         let [mut space, mut data] = [libc::RLIMIT_AS, libc::RLIMIT_DATA].map(|resource| {
             let mut found = [INFINITE; 2];
@@ -63,7 +63,8 @@ impl Limits {
     }
 
     /// Sets the kernel's limits to the program's, for a process that continues without the runtime.
-    /// `others` are the numbers of bytes of address space and of data that only the kernel counts.
+    /// `others` are the bytes of address space and of data that the kernel counts, but the runtime
+    /// does not. They are added to the limits.
     pub(crate) fn leave(&self, others: [u64; 2]) {
         let limits = [(libc::RLIMIT_AS, self.space), (libc::RLIMIT_DATA, self.data)];
         for ((resource, limit), others) in limits.into_iter().zip(others) {
@@ -113,7 +114,7 @@ impl Limits {
     /// kernel must handle the call.
     pub(crate) fn answer(&mut self, number: usize, args: &[usize; 6]) -> Option<isize> {
         let (resource, new, old) = match number as i64 {
-            // If the address is null, the kernel handles the call.
+            // If the address of the limit is null, the kernel handles the call.
             libc::SYS_getrlimit if args[1] != 0 => (args[0], 0, args[1]),
             libc::SYS_setrlimit if args[1] != 0 => (args[0], args[1], 0),
             libc::SYS_prlimit64

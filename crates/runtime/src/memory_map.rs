@@ -1,4 +1,5 @@
-//! The kernel's record of a process's memory, which /proc shows: code, data, break, arguments.
+//! The addresses that the kernel stores for the parts of a process, such as code, heap and
+//! arguments. /proc shows these addresses.
 
 use crate::executed::contents;
 use crate::kernel::{PR_SET_MM_MAP, WORD};
@@ -22,7 +23,7 @@ pub struct MemoryMap {
 }
 
 impl MemoryMap {
-    /// Reads the kernel's record of this process.
+    /// Reads the addresses that the kernel stores for this process.
     pub fn of_process() -> Option<Self> {
         let stat = String::from_utf8_lossy(&contents("/proc/self/stat")).into_owned();
         // The second field is a name in parentheses, which can contain any bytes.
@@ -42,14 +43,14 @@ impl MemoryMap {
         })
     }
 
-    /// Sets the break in the kernel's record, without changing any memory.
+    /// Changes the break that the kernel stores, without mapping or unmapping memory.
     pub(crate) fn set_break(mut self, to: usize) {
         self.heap[1] = to as u64;
         self.write();
     }
 
-    /// Sets the program's stack, arguments, environment and auxiliary vector in the kernel's
-    /// record.
+    /// Changes the addresses that the kernel stores for the program's stack, arguments and
+    /// environment, and the auxiliary vector.
     pub fn set(
         mut self,
         stack: usize,
@@ -65,8 +66,7 @@ impl MemoryMap {
         self.write();
     }
 
-    /// Passes the record to the kernel, with the auxiliary vector to which it refers. The kernel
-    /// can refuse the record.
+    /// Passes this structure and its auxiliary vector to the kernel, which can refuse them.
     fn write(&self) {
         let (map, bytes) = ((&raw const *self).addr(), size_of::<Self>());
         let args = [libc::PR_SET_MM as usize, PR_SET_MM_MAP, map, bytes, 0, 0];

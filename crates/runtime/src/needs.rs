@@ -15,7 +15,8 @@ use std::ffi::c_int;
 
 /// The size of a signal mask in bytes.
 const MASK_BYTES: usize = size_of::<u64>();
-/// `madvise` values that the runtime uses for blocks. Calls with these values are allowed to fail.
+/// `madvise` values that the runtime uses for blocks. The runtime works even if calls with these
+/// values fail.
 const HINTS: [c_int; 4] =
     [libc::MADV_COLD, libc::MADV_POPULATE_WRITE, libc::MADV_HUGEPAGE, libc::MADV_NOHUGEPAGE];
 /// The options of `prctl` that a host needs.
@@ -37,20 +38,20 @@ const OF_REPORTS: [(i64, [usize; 6]); 3] = [
     (libc::SYS_close, [0; 6]),
 ];
 const APPENDED: usize = (libc::O_WRONLY | libc::O_APPEND | libc::O_CLOEXEC) as usize;
-/// Calls for which the runtime has an alternative, with their arguments. The calls query mappings
-/// (PROCMAP_QUERY), and permit a tracer.
+/// Calls that may fail, because the runtime has alternatives. The first call queries mappings
+/// (PROCMAP_QUERY), and the second call permits a tracer.
 const OTHERS: [(i64, [usize; 6]); 2] = [
     (libc::SYS_ioctl, [0, 0xc068_6611, 0, 0, 0, 0]),
     (libc::SYS_prctl, [libc::PR_SET_PTRACER as usize, 1, 0, 0, 0, 0]),
 ];
 
-/// The effect of a restriction on the runtime.
+/// The effect on the runtime of a filter or another restriction of system calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Effect {
     None,
-    /// Calls that evict and fill blocks are allowed, but other calls of the runtime are refused.
-    /// The fields state whether the process is allowed to execute programs, and whether it is
-    /// allowed to append to a file.
+    /// The calls that evict and fill blocks are allowed, but some other calls of the runtime are
+    /// not. `executes` is true if the process is allowed to execute programs, and `reports` if it
+    /// is allowed to append to a file.
     Confines {
         executes: bool,
         reports: bool,

@@ -20,8 +20,8 @@ struct Unmanaged {
     stacks: u64,
 }
 
-/// Reports, once per group, that the limit can't be kept, if standard error is still the one of
-/// `uzram run`.
+/// Reports, once per group, that the limit can't be kept, if this process's standard error is that
+/// of `uzram run`.
 pub(crate) fn warn_if_over_limit(program: &Program) {
     /// The number of times that this process left the message to another process.
     static LEFT: AtomicU32 = AtomicU32::new(0);
@@ -62,7 +62,7 @@ pub(crate) fn warn_if_over_limit(program: &Program) {
     say(&text);
 }
 
-/// When a group's first process ends, reports that the processes exceeded the limit for a time.
+/// When a group's first process ends, reports that the processes temporarily exceeded the limit.
 /// Writes nothing after the group's report that the limit can't be kept.
 pub(crate) fn warn_if_exceeded(program: &Program) {
     let may_say = || program.may_say();
@@ -82,7 +82,8 @@ pub(crate) fn warn_if_exceeded(program: &Program) {
 }
 
 /// Returns a text with the kinds and amounts of memory that a process holds, the largest first.
-/// Kinds below 1 KiB are omitted. `unmanaged` only divides two kinds of `holdings` further.
+/// Kinds below 1 KiB are omitted. The locked memory and the stacks in `unmanaged` are listed
+/// separately and subtracted from the kinds that contain them.
 fn kinds(holdings: &Holdings, unmanaged: &Unmanaged) -> String {
     let Holdings { mut pinned, unmanaged: mut other, .. } = *holdings;
     let take = |wanted: u64, from: &mut u64| {
@@ -116,7 +117,7 @@ fn kinds(holdings: &Holdings, unmanaged: &Unmanaged) -> String {
     text
 }
 
-/// Returns the private memory that the arena does not manage, from the contents of
+/// Returns the sizes of the private memory that the arena does not manage. `maps` is the text of
 /// /proc/self/smaps.
 fn unmanaged(maps: &[u8], space: &Space, arena: &Arena) -> Unmanaged {
     let is_managed = |at| windows::has(arena, at) && !space.pieces.is_empty(at..at + 1);

@@ -1,12 +1,12 @@
 //! The compressor thread, which stores blocks that evicting threads have queued. The C library and
-//! the program have no record of this thread. A system call of the runtime creates the thread,
-//! which runs in a `Room` with all signals blocked.
+//! the program do not know this thread. A system call of the runtime creates the thread, which runs
+//! in a `Room` with all signals blocked.
 //!
 //! pl-12: the thread calls only functions of the C library that work with zeroed thread-local
-//! storage. Only the host's own storage is initialised from the host's file, as on any thread
-//! (pl-10). The thread's system calls are not dispatched, and the thread accesses no memory of the
-//! program. pl-13: a process has at most one compressor thread. The next thread begins only after
-//! the kernel has reported that the last thread no longer uses the `Room`.
+//! storage. Only the thread-local variables of the host itself are initialised from the host's
+//! file, as on any thread (pl-10). The thread's system calls are not dispatched, and the thread
+//! accesses no memory of the program. pl-13: a process has at most one compressor thread. The next
+//! thread begins only after the kernel has reported that the last thread no longer uses the `Room`.
 //!
 //! # Safety
 //! The `Room` stays mapped. The thread that changes `is_there` from 0 owns the `Room` until the
@@ -47,7 +47,7 @@ pub(crate) static OWN_THREAD: OwnThread =
 #[derive(Debug)]
 pub(crate) struct OwnThread {
     room: OnceLock<Room>,
-    /// The thread's ID until the kernel has released it, then 0.
+    /// The ID of the compressor thread until the kernel has released the thread, then 0.
     is_there: AtomicU32,
     /// The ID of the compressor thread that was created last.
     last: AtomicU32,

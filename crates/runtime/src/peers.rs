@@ -1,6 +1,6 @@
-//! Transfers between the memories of two processes (`process_vm_readv`, `process_vm_writev`), as
-//! made by libraries for parallel programs. The process whose memory is accessed first fills the
-//! transferred blocks.
+//! Transfers between the memories of two processes (`process_vm_readv`, `process_vm_writev`).
+//! Libraries for parallel programs use these calls. If a transfer stops at an absent block of
+//! another process, that process fills the block on request.
 //!
 //! ```text
 //!   the call stops at address A of process P -> a signal to P: A -> P fills 256 KiB from A on
@@ -80,7 +80,7 @@ pub(crate) fn complete_transfer(program: &Program, call: &Call, outcome: Outcome
 /// If a call is a transfer, waits until the other process has agreed to make no block readable
 /// before the block is completely filled.
 pub(crate) fn greet_peer(program: &Program, number: usize, args: &[usize; 6]) {
-    // A filter possibly kills the process for calls that the program does not make itself.
+    // A filter may kill the process for calls that the program does not make itself.
     let is_free = is_transfer(number) && !program.is_confined.load(Relaxed);
     let Some(member) = program.member().filter(|_| is_free) else { return };
     for nth in 0..PEER_TRIES {

@@ -18,8 +18,8 @@ pub(crate) enum Kind {
     Sealed,
 }
 
-/// Pieces, which are ranges of one kind each. Pieces do not overlap. Adjacent pieces of one kind
-/// are merged.
+/// Ranges of addresses (pieces), each with one kind. Pieces do not overlap. Adjacent pieces of one
+/// kind are merged.
 #[derive(Debug)]
 pub(crate) struct Pieces<K = Kind>(BTreeMap<usize, (usize, K)>);
 
@@ -73,7 +73,7 @@ impl<K: Copy + Eq> Pieces<K> {
         self.all(range, |kind| kind.is_some())
     }
 
-    /// Returns whether `of` is the kind of the whole range.
+    /// Returns whether the whole range has the kind `of`.
     pub(crate) fn is_all(&self, range: Range<usize>, of: K) -> bool {
         self.all(range, |kind| kind == Some(of))
     }
@@ -119,8 +119,7 @@ impl<K: Copy + Eq> Pieces<K> {
         }
     }
 
-    /// Returns the highest start of `bytes` free bytes within a range. The start is a multiple of
-    /// `align`.
+    /// Returns the highest multiple of `align` at which `bytes` free bytes within a range start.
     pub(crate) fn find(&self, within: Range<usize>, bytes: usize, align: usize) -> Option<usize> {
         let mut end = within.end;
         for (&start, &(behind, _)) in self.0.range(..within.end).rev() {
@@ -151,7 +150,7 @@ impl<K: Copy + Eq> Pieces<K> {
     }
 }
 
-/// Returns the highest start of `bytes` bytes in a gap that is a multiple of `align`.
+/// Returns the highest multiple of `align` at which `bytes` bytes of a gap start.
 fn fit(gap: Range<usize>, bytes: usize, align: usize) -> Option<usize> {
     let start = gap.end.checked_sub(bytes)? / align * align;
     (start >= gap.start).then_some(start)

@@ -9,7 +9,7 @@
 //! the runtime's heap.
 //!
 //! # Safety
-//! The list is a box, which is freed when its address is removed from the note.
+//! The list is boxed. When its address is removed from the note, the box is freed.
 #![allow(unsafe_code)]
 
 use crate::policy::UNKNOWN_BYTES;
@@ -19,7 +19,8 @@ use dispatch::NOTE_WORDS;
 use std::ops::Range;
 use zmem::Arena;
 
-/// The index of a note's word that identifies a helper (pl-27), or is 0.
+/// The index of the word in a note that identifies a helper (pl-27). The word is 0 if there is no
+/// helper.
 pub(crate) const HELPER: usize = NOTE_WORDS - 1;
 /// The number of ranges that fit into a note.
 const INLINE: usize = (HELPER - 2) / 2;
@@ -41,8 +42,8 @@ impl Memory for ProgramMemory {
 }
 
 /// Fills and pins the blocks that a call accesses. If `is_lasting`, the blocks stay pinned after
-/// the call's return, because the kernel possibly accesses them later. Returns whether all memory
-/// that the call can access is pinned.
+/// the call's return, because the kernel may access them later. Returns whether all memory that the
+/// call can access is pinned.
 pub(crate) fn take(
     arena: &Arena,
     call: (usize, [usize; 6]),

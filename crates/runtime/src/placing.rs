@@ -27,8 +27,8 @@ pub(crate) fn find(space: &Space, arena: &Arena, bytes: usize) -> Option<usize> 
     find(libraries(&of).start).or_else(|| find(of.end))
 }
 
-/// Returns the start of free addresses in an added window. If the program has requested addresses,
-/// only the requested addresses are considered.
+/// Returns the start of free addresses in an added window. If the program has requested an address,
+/// only the range at this address is considered.
 pub(crate) fn find_in_windows(
     space: &Space,
     arena: &Arena,

@@ -5,9 +5,9 @@
 /// The minimum size of an arena in bytes.
 pub(crate) const ARENA_MIN: usize = 64 << 20;
 /// The maximum size of an arena in bytes. The size is limited, because each block takes a state
-/// word. With 32 GiB and the kernel's default maximum of mappings, chunks would have 8 MiB instead
-/// of 4 MiB. A program of few pages would then need 0.2 ms more to mark the blocks of its first
-/// chunks.
+/// word. With 32 GiB and the kernel's default limit on mappings, a chunk would have 8 MiB instead
+/// of 4 MiB. A program that uses few pages would then take 0.2 ms longer to mark the blocks of its
+/// first chunks.
 pub(crate) const ARENA_MAX: usize = (32 << 30) - (64 << 20);
 /// If the limit on the number of mappings makes blocks larger than `UNIT_MAX`, the arena is halved
 /// repeatedly. A larger block would often be larger than a mapping of the program. The arena's size
@@ -29,11 +29,11 @@ pub(crate) const ABOVE_LIBRARY: usize = 24 << 20;
 /// no window.
 pub(crate) const WINDOW_MIN: usize = 2 << 20;
 /// If a reservation is larger than the remaining address space for windows, its window gets this
-/// share of that space. The window covers the reservation's start, because programs use a
-/// reservation from its start upwards.
+/// share (3/4) of the remaining space. The window covers the reservation's start, because programs
+/// use a reservation from its start upwards.
 pub(crate) const RESERVED_SHARE: (usize, usize) = (3, 4);
-/// The minimum size in bytes of a read-only shared mapping that is recorded. Most smaller mappings
-/// are files of the C library.
+/// The minimum size in bytes of a read-only shared mapping after which the group's shared memory is
+/// measured. Most smaller mappings are files of the C library.
 pub(crate) const SHARED_MIN: usize = 1 << 20;
 /// The number of bytes that `mremap` copies in one step. If the old addresses lie in one window,
 /// each step frees the addresses from which it has copied.
@@ -46,34 +46,37 @@ pub(crate) const LOW_END: usize = 1 << 32;
 
 // Calls and their memory
 
-/// A part of a large read or write has 1/`PART_SHARE` of the limit, but at least `PART_MIN` bytes.
+/// A large read or write is divided into parts of 1/`PART_SHARE` of the limit, but at least
+/// `PART_MIN` bytes.
 pub(crate) const PART_SHARE: usize = 8;
 pub(crate) const PART_MIN: usize = 1 << 20;
-/// If the use of an address in a call is unknown, the call is assumed to access this number of
-/// bytes at the address.
+/// If it is unknown how a call uses an address, the call is assumed to access this number of bytes
+/// at the address.
 pub(crate) const UNKNOWN_BYTES: usize = 64 << 10;
 /// If a call pinned more than 1/`MUCH_SHARE` of the limit, the runtime evicts blocks after the
 /// call.
 pub(crate) const MUCH_SHARE: u64 = 16;
 /// The number of calls between two measurements of the process's memory outside of its arena.
 pub(crate) const WEIGHED: u64 = 128;
-/// The memory outside of the arena is also measured if the kernel has mapped more than this share
-/// (1/64) of the limit since the last such measurement. At most this share is evicted in advance,
-/// because a program possibly never writes to the mapping.
+/// That memory is also measured when calls have mapped more than this share (1/64) of the limit
+/// since the last such measurement. At most this share is evicted before a call maps memory,
+/// because the program may never write to that memory.
 pub(crate) const OPENED_SHARE: usize = 64;
 
 // Faults, helpers and the compressor thread
 
-/// The maximum number of retries at one address while no thread changes mappings. After these
-/// retries, the fault is passed to the program.
+/// The maximum number of times that a fault at one address is retried while no thread changes
+/// mappings. After these retries, the fault is passed to the program.
 pub(crate) const FAULT_TRIES: u32 = 8;
-/// The maximum number of retries at one address while the lock of `Space` is held.
+/// The maximum number of times that a fault at one address is retried while the lock of `Space` is
+/// held.
 pub(crate) const LOCKED_TRIES: u32 = 10_000;
 /// The number of consecutive interrupted `execve` calls of a thread after which the thread starts
 /// no helper.
 pub(crate) const EXEC_TRIES: u32 = 8;
 /// The number of slots for threads whose `execve` calls are interrupted. Few threads of a process
-/// execute programs. Two threads that share a slot can make more tries.
+/// execute programs. Threads that share a slot reset each other's counts, so they can make more
+/// than `EXEC_TRIES` calls.
 pub(crate) const EXEC_SLOTS: usize = 16;
 /// The maximum number of checks whether the kernel has released a thread that is ending.
 pub(crate) const END_LOOKS: usize = 10_000;
@@ -83,7 +86,7 @@ pub(crate) const END_LOOKS: usize = 10_000;
 /// The number of bytes that a process fills for each request of another process.
 pub(crate) const BROUGHT: usize = 256 << 10;
 /// The pause between two tries of a request to another process. The signal is sent again after
-/// every `TRIES_OF_SIGNAL` tries, because the other process has possibly not handled the previous
+/// every `TRIES_OF_SIGNAL` tries, because the other process may not have handled the previous
 /// signal.
 pub(crate) static PEER_PAUSE: libc::timespec = libc::timespec { tv_sec: 0, tv_nsec: 50_000 };
 pub(crate) const TRIES_OF_SIGNAL: usize = 40;
@@ -96,8 +99,8 @@ pub(crate) const TRIES_OF_KEEPING: usize = 1 << 20;
 /// The maximum number of tries to notify a process that a debugger has detached. If all tries fail,
 /// the process itself detects later that the debugger has left.
 pub(crate) const TRIES_OF_LOOK: usize = 10 * TRIES_OF_SIGNAL;
-/// The number of milliseconds within which a debugger must attach, and the time between two checks
-/// for debuggers.
+/// The number of milliseconds between two checks whether debuggers are still attached. After its
+/// request, a debugger must attach within this time.
 pub(crate) const LOOK_TIME: u64 = 1000;
 /// The process that holds the most memory should write the message that the limit can't be kept.
 /// Any other process writes the message only after this number of checks.
@@ -109,17 +112,18 @@ pub(crate) const LEFT_MAX: u32 = 64;
 pub(crate) const GRAIN: usize = 1 << 20;
 /// The minimum size in bytes of a large allocation.
 pub(crate) const LARGE: usize = 16 << 10;
-/// The number of measurements of `signal`, of which the minimum is used.
+/// The number of times that the cost of entering and leaving the runtime (`signal`) is measured.
+/// The minimum is used.
 pub(crate) const SIGNAL_TRIES: usize = 4;
-/// One call in 2^6 is timed. `SPREAD` is 2^64 divided by the golden ratio. The multiples of
-/// `SPREAD` are distributed evenly over all numbers, so every pattern of a program's calls is
-/// sampled evenly.
+/// One call in 2^6 is timed. `SPREAD` is 2^64 divided by the golden ratio. Modulo 2^64, the
+/// multiples of `SPREAD` are distributed evenly, so every pattern of a program's calls is sampled
+/// evenly.
 pub(crate) const TIMED_SHARE: u32 = 6;
 pub(crate) const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
-/// The number of buckets for the times of parts of calls. The last bucket begins at two seconds
-/// (2^31 ns). Only parts of stopped threads take that long.
+/// The number of buckets of the histogram of the times that parts of calls take. The last bucket
+/// begins at two seconds (2^31 ns). A part takes that long only if its thread was stopped.
 pub(crate) const BUCKETS: usize = 32;
-/// Parts that took at least 2^`FAR` times the median are outliers if their number is below
-/// `OUTLIERS`.
+/// Parts of calls that took at least 2^`FAR` times the median are outliers if there are fewer than
+/// `OUTLIERS` such parts.
 pub(crate) const OUTLIERS: u64 = 8;
 pub(crate) const FAR: usize = 4;

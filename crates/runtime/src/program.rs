@@ -26,14 +26,14 @@ pub(crate) struct Program {
     pub(crate) group: Option<GroupFile>,
     /// How programs are executed with a host, if a host is available.
     pub(crate) hosting: Option<Hosting>,
-    /// Whether the process is confined (pl-28): a filter possibly kills the process for calls that
-    /// the program does not make itself.
+    /// Whether the process is confined (pl-28): a filter may kill the process for calls that the
+    /// program does not make itself.
     pub(crate) is_confined: AtomicBool,
     /// Whether a child of `vfork` has set `is_confined`.
     pub(crate) is_child_confined: AtomicBool,
     /// Whether the call that confines the process is still in progress.
     pub(crate) is_newly_confined: AtomicBool,
-    /// Whether reports are suppressed, because a filter possibly kills a process that writes them.
+    /// Whether reports are suppressed, because a filter may kill a process that writes them.
     pub(crate) is_silent: AtomicBool,
     /// The address in a deferred request of another process, or 0: see `peers`.
     pub(crate) asked: AtomicUsize,
@@ -41,8 +41,8 @@ pub(crate) struct Program {
     /// of the process's memory.
     pub(crate) opened: AtomicUsize,
     pub(crate) watch: Watch,
-    /// Whether all memory was made plain, because this process or a child of `vfork` leaves the
-    /// runtime: see `traced`.
+    /// Whether the kernel alone manages all memory, because this process or a child of `vfork`
+    /// leaves the runtime: see `traced`.
     pub(crate) is_plain: AtomicBool,
 }
 
@@ -75,7 +75,8 @@ impl Program {
         }
     }
 
-    /// Returns the membership of this process in its group, if the process shares its limit.
+    /// Returns the membership of this process in its group, if the process shares its limit with
+    /// others.
     pub(crate) fn member(&self) -> Option<&GroupMember> {
         self.group.as_ref().map(|file| &*file.member)
     }
@@ -92,8 +93,8 @@ impl Program {
         answer
     }
 
-    /// Returns whether standard error is still the one of `uzram run`. Messages to another file or
-    /// pipe might be read by a program that does not expect them.
+    /// Returns whether this process's standard error is that of `uzram run`. A program that does
+    /// not expect messages might read them from another file or pipe.
     pub(crate) fn is_heard(&self) -> bool {
         self.settings.stderr.is_some_and(|heard| {
             let facts = stat(libc::SYS_fstat, [libc::STDERR_FILENO as usize, 0]);
@@ -102,21 +103,21 @@ impl Program {
     }
 
     /// Returns whether this process is allowed to write a message: see
-    /// [`is_heard`](Self::is_heard). A filter possibly kills a confined process for calls that the
+    /// [`is_heard`](Self::is_heard). A filter may kill a confined process for calls that the
     /// program does not make itself.
     pub(crate) fn may_say(&self) -> bool {
         !self.is_confined.load(Relaxed) && self.is_heard()
     }
 
     /// Before a program is executed, sets the limits of this process's program in the kernel. Does
-    /// nothing in a confined process, because a filter possibly kills the process for the call.
+    /// nothing in a confined process, because a filter may kill the process for the call.
     pub(crate) fn give_limits(&self) {
         if !self.is_confined.load(Relaxed) {
             self.space.lock().limits.apply();
         }
     }
 
-    /// Raises the limits in the kernel again, because no program was executed.
+    /// Raises the limits in the kernel again if no program was executed after `give_limits`.
     pub(crate) fn take_limits_back(&self) {
         if !self.is_confined.load(Relaxed) {
             self.space.lock().limits.lift();

@@ -1,5 +1,5 @@
-//! Reports statistics and warnings of a process. The statistics are written as a line of JSON when
-//! the process ends, and published for `uzram stat` while the process runs.
+//! Reports the statistics of a process, and warnings. The statistics are written as a line of JSON
+//! when the process ends, and published for `uzram stat` while the process runs.
 
 use crate::cost::Costs;
 use crate::executed::contents;
@@ -75,7 +75,7 @@ fn report(program: &Program) -> bool {
         return false;
     }
     let figures = figures(program).json();
-    // A filter possibly kills the process for calls that the program does not make itself.
+    // A filter may kill the process for calls that the program does not make itself.
     let name = if program.is_confined.load(Relaxed) { String::new() } else { name() };
     write(path, &format!("{{\"name\":\"{name}\",{}", &figures[1..]))
 }

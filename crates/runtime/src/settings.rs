@@ -32,7 +32,7 @@ pub(crate) struct Settings {
     pub(crate) stderr: Option<(usize, usize)>,
 }
 
-/// The number of the inherited descriptor of the group's file, and the file's inode number.
+/// The inherited descriptor of the group's file, and the file's inode number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct GroupName {
     pub(crate) number: usize,

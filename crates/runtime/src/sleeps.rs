@@ -16,8 +16,8 @@ use std::time::Duration;
 const CLOCKS: [i32; 4] =
     [libc::CLOCK_REALTIME, libc::CLOCK_MONOTONIC, libc::CLOCK_BOOTTIME, libc::CLOCK_TAI];
 
-/// Returns the index of the argument that points to the time to sleep. The next argument points to
-/// the remaining time.
+/// Returns the index of the argument that points to the duration of the sleep. The next argument
+/// points to the remaining time.
 fn time_at(call: &Call) -> Option<usize> {
     let args = call.args();
     match call.number() as i64 {
@@ -32,19 +32,19 @@ fn time_at(call: &Call) -> Option<usize> {
     }
 }
 
-/// Returns the index of the argument for the time, if the time lies in the memory of
-/// [`Call::room`].
+/// Returns the index of the argument that points to the duration, if the duration lies in the
+/// memory of [`Call::room`].
 fn kept_at(call: &mut Call) -> Option<usize> {
     let room = call.room().as_ptr().addr();
     time_at(call).filter(|nth| call.args()[*nth] == room)
 }
 
-/// Prepares a call that sleeps: copies the time to the memory of [`Call::room`].
+/// Prepares a call that sleeps: copies the duration to the memory of [`Call::room`].
 pub(crate) fn keep_time(call: &mut Call) {
     let Some(nth) = time_at(call) else { return };
     let mut args = call.args();
     let Some([seconds, nanoseconds]) = words(args[nth]) else { return };
-    // For invalid times the kernel returns an error.
+    // For an invalid duration, the kernel returns an error.
     if let (0..=0x7fff_ffff, 0..1_000_000_000) = (seconds, nanoseconds) {
         let end = monotonic() + Duration::new(seconds as u64, nanoseconds as u32);
         let room = &mut call.room()[..3];
@@ -54,7 +54,7 @@ pub(crate) fn keep_time(call: &mut Call) {
     }
 }
 
-/// Before a call that sleeps is issued again, sets its time to the remaining time.
+/// Before a call that sleeps is issued again, sets the call's duration to the remaining time.
 pub(crate) fn go_on(call: &mut Call) {
     if kept_at(call).is_some() {
         let [seconds, nanoseconds, end, ..] = call.room() else { return };

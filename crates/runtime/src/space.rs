@@ -8,7 +8,7 @@
 //! and plain otherwise. In a plain block, the kernel maps each page as the program has requested.
 //!
 //! # Safety
-//! The program has requested the effect that each function has on the program's memory.
+//! The program has requested each change that these functions make to the program's memory.
 #![allow(unsafe_code)]
 
 use crate::limits::Limits;
@@ -35,11 +35,10 @@ pub(crate) struct Space {
     /// The parts of mappings that lie outside of their mapping's window, with the kinds that the
     /// parts had when they were mapped.
     pub(crate) edges: Pieces<Kind>,
-    /// Whether the kernel possibly refuses executable memory. If so, no executable memory is
-    /// managed.
+    /// Whether the kernel may refuse executable memory. If so, no executable memory is managed.
     pub(crate) is_exec_refused: bool,
     pub(crate) limits: Limits,
-    /// The program's break, or `None` if the kernel moves it.
+    /// The program's break, or `None` if the kernel handles changes of the break.
     pub(crate) brk: Option<Break>,
     /// Whether new mappings are managed; false after the program has locked all future memory.
     pub(crate) is_serving: bool,
@@ -122,8 +121,8 @@ impl Space {
             uses::make_plain(&self.pieces, arena, &edge)?;
             map_over(&edge, prot)?;
         }
-        // SAFETY: the program has requested to map or unmap this range, so it no longer needs the
-        // old contents.
+        // SAFETY: the program has requested to map or unmap this range, so the program no longer
+        // needs the old contents.
         unsafe {
             arena.set_use(inner.clone(), Use::Free).map_err(refused)?;
             if to == Use::Managed {
@@ -141,7 +140,7 @@ impl Space {
         (!self.is_exec_refused || prot & libc::PROT_EXEC == 0).then_some(prot)
     }
 
-    /// Returns true if the whole range is one mapping of the kind `of` for the program.
+    /// Returns true if the program sees the whole range as one mapping of the kind `of`.
     pub(crate) fn is_one_mapping(&self, arena: &Arena, range: &Range<usize>, of: Kind) -> bool {
         let mut is_one = true;
         self.pieces.for_parts(range.clone(), |part, kind| {
@@ -151,8 +150,8 @@ impl Space {
         is_one
     }
 
-    /// Makes executable memory plain, because a filter or an option that the program sets possibly
-    /// forbids executable memory.
+    /// Makes executable memory plain, because the program sets a filter or an option that may
+    /// forbid executable memory.
     pub(crate) fn leave_executable(&mut self, arena: &Arena) {
         self.is_exec_refused = true;
         for window in arena.windows().filter(|window| arena.is_executable(window.start)) {
@@ -175,8 +174,8 @@ impl Space {
         is_sealed
     }
 
-    /// Returns the number of bytes that the program has mapped in `ranges`, and the number of bytes
-    /// of data among them.
+    /// Returns the number of bytes that the program has mapped in `ranges`, and how many of these
+    /// bytes are `Data`.
     pub(crate) fn counted(&self, ranges: impl Iterator<Item = Range<usize>>) -> (usize, usize) {
         let (mut mapped, mut data) = (0, 0);
         for within in ranges {
@@ -188,8 +187,8 @@ impl Space {
         (mapped, data)
     }
 
-    /// Returns whether the program's limits refuse a mapping of `bytes` bytes that replaces the
-    /// mappings in `over`.
+    /// Returns whether the program's resource limits forbid a mapping of `bytes` bytes that
+    /// replaces the mappings in `over`.
     pub(crate) fn is_over_limit(
         &self,
         arena: &Arena,

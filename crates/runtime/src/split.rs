@@ -13,7 +13,7 @@ use crate::program::Program;
 use dispatch::{Call, Step, system};
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Makes a large read or write of a regular file in parts. Returns the result as a [`Step`], or
+/// Issues a large read or write of a regular file in parts. Returns the result as a [`Step`], or
 /// `None` for other calls. Signals are delivered after the last part, as for files on a disk. For a
 /// file on FUSE, the kernel would let a signal interrupt the call.
 pub(crate) fn split(program: &Program, call: &Call) -> Option<Step> {
@@ -40,8 +40,8 @@ pub(crate) fn split(program: &Program, call: &Call) -> Option<Step> {
         let result = system(number as i64, of_part);
         pins::release(&program.arena, &mut note);
         match result {
-            // The whole call is issued instead, because `flow::after` retries a call that fails
-            // with EFAULT.
+            // Instead of parts, the whole call is issued, because `flow::after` retries a call that
+            // fails with EFAULT.
             Err(EFAULT) if done == 0 => return None,
             Err(failed) if done == 0 => return Some(Step::Answer(failed)),
             Ok(1..) => done += result.unwrap_or(0),

@@ -23,8 +23,8 @@ pub(crate) fn is_stopped(process: usize, thread: usize) -> bool {
     stat.get(end + 2).is_none_or(|state| matches!(state, b't' | b'T' | b'Z' | b'X'))
 }
 
-/// Returns true if this process is allowed to send a signal to a thread of a process: the thread
-/// runs, or waits in a call for which the condition from `of` holds.
+/// Returns true if this process is allowed to send a signal to a thread: the thread runs, or waits
+/// in a call whose arguments fulfil the condition that `of` returns.
 pub(crate) fn may_ask(process: usize, thread: usize, of: impl Fn(Wait) -> When) -> bool {
     let text = contents(&format!("/proc/{process}/task/{thread}/syscall"));
     let text = String::from_utf8_lossy(&text);
@@ -37,7 +37,7 @@ pub(crate) fn may_ask(process: usize, thread: usize, of: impl Fn(Wait) -> When) 
     text.starts_with("running") || is_in_call
 }
 
-/// Returns the threads of a process, if /proc shows them.
+/// Returns the IDs of the threads of a process, if /proc shows them.
 pub(crate) fn threads_of(process: usize) -> Vec<usize> {
     let path = CString::new(format!("/proc/{process}/task")).unwrap_or_default();
     let flags = libc::O_RDONLY | libc::O_DIRECTORY;

@@ -61,7 +61,7 @@ pub(crate) fn is_alone(program: &Program) -> bool {
     program.arena.is_lent() || program.threads.load(Relaxed) == 1
 }
 
-/// Fills all blocks, and makes all memory plain.
+/// Fills all blocks, and makes all memory plain, so that the kernel alone manages it.
 pub(crate) fn make_all_plain(program: &Program) -> Result<(), Failed> {
     program.is_plain.store(true, Relaxed);
     let space = program.space.lock();
@@ -71,8 +71,7 @@ pub(crate) fn make_all_plain(program: &Program) -> Result<(), Failed> {
         .try_for_each(|part| uses::make_plain(&space.pieces, &program.arena, &part))
 }
 
-/// Makes memory managed again that a child of `vfork` made plain, and ends a confinement (pl-28)
-/// that the child caused.
+/// Undoes [`make_all_plain`], and ends a confinement (pl-28) that a child of `vfork` caused.
 pub(crate) fn manage_again(program: &Program) {
     if program.is_child_confined.swap(false, Relaxed) {
         program.end_confinement();
@@ -80,7 +79,7 @@ pub(crate) fn manage_again(program: &Program) {
     if program.is_plain.swap(false, Relaxed) {
         let space = program.space.lock();
         for part in space.data(&program.arena) {
-            // A part that can't be managed stays plain.
+            // If this fails for a part, the part stays plain.
             let _plain = uses::settle(&space.pieces, &program.arena, &part);
         }
     }

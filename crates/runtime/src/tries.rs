@@ -1,5 +1,5 @@
-//! Calls that execute a program, but are ended by a signal. If signals arrive faster than a helper
-//! starts, they could interrupt every repetition of the call.
+//! `execve` calls that signals interrupt. If signals arrive faster than a helper starts, they could
+//! interrupt every repetition of a call.
 //!
 //! ```text
 //!   slot of a thread:  | its ID | consecutive calls that signals ended |

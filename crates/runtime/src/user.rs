@@ -14,7 +14,7 @@ pub(crate) fn words<const N: usize>(address: usize) -> Option<[usize; N]> {
 pub(crate) fn text(address: usize) -> Option<Vec<u8>> {
     let mut text = Vec::new();
     while text.len() < libc::PATH_MAX as usize {
-        // Each read ends at a page boundary, because the next page is possibly not mapped.
+        // Each read ends at a page boundary, because the next page may not be mapped.
         let at = address.wrapping_add(text.len());
         let mut part = [0; 256];
         let bytes = part.len().min(PAGE - at % PAGE);

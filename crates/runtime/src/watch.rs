@@ -16,7 +16,7 @@ const DESCRIPTOR_BITS: u32 = 31;
 
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
-    /// The word of a deferred request, or 0.
+    /// The debugger's word in a deferred request, or 0.
     pub(crate) asked: AtomicU64,
     /// The word of the thread that was traced last, and the word of the file that was opened last.
     words: [AtomicU64; 2],
@@ -24,8 +24,8 @@ pub(crate) struct Watch {
     pub(crate) next: AtomicU64,
 }
 
-/// Returns the process of a thread, and the process that traces the thread, or 0 if the thread is
-/// not traced.
+/// Returns the ID of a thread's process, and the ID of the process that traces the thread. The
+/// second ID is 0 if the thread is not traced.
 pub(crate) fn traced(thread: u64) -> Option<(usize, usize)> {
     let text = contents(&format!("/proc/{thread}/status"));
     let text = String::from_utf8_lossy(&text);
@@ -33,7 +33,7 @@ pub(crate) fn traced(thread: u64) -> Option<(usize, usize)> {
     Some((field("Tgid:")?, field("TracerPid:")?))
 }
 
-/// Returns the thread in a path of the form /proc/PID/mem or /proc/PID/task/TID/mem.
+/// Returns the thread's ID in a path of the form /proc/PID/mem or /proc/PID/task/TID/mem.
 pub(crate) fn thread_of(path: &[u8]) -> Option<u64> {
     let name = str::from_utf8(path).ok()?.strip_prefix("/proc/")?.strip_suffix("/mem")?;
     let (process, thread) = name.split_once("/task/").unwrap_or((name, name));
@@ -60,7 +60,8 @@ fn is_there(word: u64) -> bool {
     let is_own = |thread| traced(thread).is_some_and(|(process, _)| is_own(process));
     match link(process, descriptor) {
         Ok(path) => thread_of(&path).is_some_and(is_own),
-        // The descriptors of another user's process are not visible.
+        // If the process belongs to another user, its descriptors can't be read, and the debugger
+        // is assumed to be attached.
         Err(failed) => failed != ENOENT,
     }
 }

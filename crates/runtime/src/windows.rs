@@ -27,8 +27,8 @@ pub(crate) fn parts_within<'a>(
     parts.filter(|part| !part.is_empty())
 }
 
-/// Returns the non-empty parts of a range before and after its inner range. The inner range is
-/// possibly empty.
+/// Returns the non-empty parts of a range before and after its inner range. The inner range may be
+/// empty.
 pub(crate) fn edges(
     range: &Range<usize>,
     inner: &Range<usize>,
@@ -55,7 +55,7 @@ pub(crate) fn around(arena: &Arena, range: &Range<usize>) -> Range<usize> {
     range.start / block * block..range.end.next_multiple_of(block)
 }
 
-/// Returns the addresses of all blocks completely within a range. The result is possibly empty.
+/// Returns the addresses of all blocks completely within a range. The result may be empty.
 pub(crate) fn within(arena: &Arena, range: &Range<usize>) -> Range<usize> {
     let block = arena.block();
     let start = range.start.next_multiple_of(block);

@@ -30,8 +30,8 @@ pub fn left() -> usize {
     most.saturating_sub(open)
 }
 
-/// Raises the limit of descriptors so that `wanted` more descriptors can be opened. The system
-/// possibly permits only a lower limit.
+/// Raises the limit of descriptors so that `wanted` more descriptors can be opened. The system may
+/// permit only a lower limit.
 pub fn raise(wanted: usize) {
     let (missing, limit) = (wanted.saturating_sub(left()), getrlimit(Resource::Nofile));
     let Some(current) = limit.current.filter(|_| missing > 0) else { return };

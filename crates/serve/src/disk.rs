@@ -21,8 +21,8 @@ pub trait Disk: Send + Sync {
     fn size(&self) -> u64;
     /// Returns the block size in bytes. Requests for whole blocks take the least time per byte.
     fn block(&self) -> u32;
-    /// Returns whether a request for `len` bytes at `offset` possibly takes long because the
-    /// request needs the backing store. The result is a hint that is cheap to compute.
+    /// Returns whether a request for `len` bytes at `offset` may take long because the request
+    /// needs the backing store. The result is a hint that is cheap to compute.
     fn may_wait(&self, offset: u64, len: u64) -> bool;
     /// Fills `buf` with the bytes at `offset`.
     fn read(&self, offset: u64, buf: &mut [u8]) -> Result<(), Errno>;

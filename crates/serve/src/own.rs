@@ -41,12 +41,12 @@ impl Drop for OwnMount {
 pub enum Clients {
     /// No client is connected, so no network block device is this disk.
     None,
-    /// Clients are connected, so any network block device is possibly this disk.
+    /// Clients are connected, so any network block device may be this disk.
     Some,
 }
 
-/// Returns the reason why a file at `path` lies, or possibly lies, on a disk that this process
-/// serves. Returns `None` if the search finds no reason.
+/// Returns the reason why a file at `path` lies, or may lie, on a disk that this process serves.
+/// Returns `None` if the search finds no reason.
 pub fn lies_on_disk(path: &Path, clients: Clients) -> Option<String> {
     let search = DiskSearch { clients };
     let there = std::fs::canonicalize(path).ok();

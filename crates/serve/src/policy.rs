@@ -17,8 +17,8 @@ pub(crate) const EVICTED_WITHIN: Duration = Duration::from_secs(1);
 /// The number of descriptors that a save, an unmount, a log and a refused client need together: for
 /// files, their directories, a lock, and files of /proc.
 pub(crate) const DESCRIPTORS_FOR_WORK: usize = 24;
-/// The number of bytes of replies that the kernel buffers for a client. The kernel possibly permits
-/// only a smaller buffer.
+/// The number of bytes of replies that the kernel buffers for a client. The kernel may permit only
+/// a smaller buffer.
 pub(crate) const SEND_BUFFER: usize = 1 << 20;
 
 /// The maximum number of lines that the log writes in a period. Further lines are only counted.

@@ -28,7 +28,7 @@ pub fn spawn_within<T: Send + 'static>(
 ) -> Option<T> {
     let (tell, told) = mpsc::channel();
     let tells = move || {
-        // The caller possibly no longer waits for the result.
+        // The caller may no longer wait for the result.
         let _ = tell.send(work());
     };
     spawn(name, stack, tells).ok()?;

@@ -182,7 +182,7 @@ fn silent_clients_are_sent_away() {
 fn so_many_are_served_and_more_refused() {
     let served = Served::with(exports(), Options { workers: 1, connections: 5 });
     let clients: Vec<_> = (0..5).map(|_| served.chosen()).collect();
-    // The last client is possibly not counted yet when it receives its reply.
+    // The last client might not be counted yet when it receives its reply.
     served.settled(5);
     assert!(served.connect().is_closed());
     served.logged("all --connections are in use");

@@ -6,8 +6,8 @@
 //! # Safety
 //! A slice of guest memory exists only during the request that refers to it. During the request,
 //! the guest must not access this memory. (The rule applies to transfers of any disk.) The guest of
-//! this example has no processor, so it accesses no memory. A monitor whose guest possibly breaks
-//! the rule must copy the bytes.
+//! this example has no processor, so it accesses no memory. A monitor whose guest may break the
+//! rule must copy the bytes.
 #![allow(clippy::unwrap_used, unsafe_code, reason = "an example: what fails ends it")]
 
 mod measured;

@@ -94,9 +94,9 @@
 //! Every type is `Send` and `Sync`, and any thread can make any call at any time. Readers share
 //! locks, and never wait for memory that is being moved. A call that writes a slot or object waits
 //! until other calls that read or write it end. A thread that holds a [`ReadGuard`] must not write
-//! or free the guarded object, because it would wait for itself. If another thread possibly writes
-//! the object, the thread with the guard must not read the object again. The reason is that a
-//! writer waits for the guard, and blocks all later readers.
+//! or free the guarded object, because it would wait for itself. If another thread may write the
+//! object, the thread with the guard must not read the object again. The reason is that a writer
+//! waits for the guard, and blocks all later readers.
 //!
 //! # Fork
 //! After a fork, the parent and the child each have a copy of all data. Other threads can make

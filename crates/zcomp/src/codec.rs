@@ -98,7 +98,7 @@ pub trait Stream: Send {
     ///
     /// # Errors
     /// [`Error::Corrupt`]: the data are invalid, or decompress to another length. A part of `dst`
-    /// is then possibly overwritten.
+    /// may then have been overwritten.
     fn decompress(&mut self, src: &[u8], dst: &mut [u8]) -> Result<(), Error>;
 }
 

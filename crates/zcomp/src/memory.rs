@@ -1,4 +1,5 @@
-//! The memory of C contexts. A [`ContextMemory`] owns the memory while contexts point into it.
+//! Memory for the contexts of the C libraries' encoders and decoders. A [`ContextMemory`] owns the
+//! memory while contexts point into it.
 //!
 //! ```text
 //!   up to 56 bytes skipped | from a cache line on: context | to the next line | context | ...

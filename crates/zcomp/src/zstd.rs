@@ -80,8 +80,7 @@ impl Codec for Zstd {
     }
 }
 
-/// The library possibly compresses blocks of at least this number of bytes without the digest's
-/// tables.
+/// The library may compress blocks of at least this number of bytes without the digest's tables.
 const DIGEST_BYTES_MAX: usize = 128 << 10;
 
 /// Returns the size in bytes of the largest block for which the library uses the digest's tables
@@ -99,11 +98,11 @@ fn attached_bytes_max(strategy: ZSTD_strategy) -> usize {
     }
 }
 
-/// Returns the parameters from which the size of an encoder with a digest of `cparams` is
-/// estimated. For blocks below [`DIGEST_BYTES_MAX`], the window covers only a block. The tables
-/// also cover only a block, except if the library copies the digest's tables. The size of a table
-/// for matches of three bytes depends on the window of `cparams`. If the estimate were too small,
-/// the compression of the first block would fail.
+/// Returns the parameters that are passed to estimate the size of an encoder whose dictionary was
+/// digested with `cparams`. For blocks below [`DIGEST_BYTES_MAX`], the window covers only a block.
+/// The tables also cover only a block, except if the library copies the digest's tables. The size
+/// of a table for matches of three bytes depends on the window of `cparams`. If the estimate were
+/// too small, the compression of the first block would fail.
 fn beside_dictionary(
     cparams: ZSTD_compressionParameters,
     block: usize,

@@ -113,8 +113,8 @@ pub(crate) struct CompressorThread {
     /// check the queue or `state`.
     bell: AtomicU32,
     sleeps: AtomicU32,
-    /// The number of times that the start of the compressor thread is still skipped, after the
-    /// system refused a start or the thread was asked to end.
+    /// The number of later starts of the compressor thread that are skipped, because the system
+    /// refused a start or the thread was asked to end.
     pub(crate) passed: AtomicU32,
     /// If true, the compressor thread is never started again.
     pub(crate) is_over: AtomicBool,

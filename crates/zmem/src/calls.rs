@@ -31,8 +31,8 @@ impl Calls {
         self.worker.stop(pager);
         if !pager.memory.is_ours && pager.backend.fork_result() == ForkResult::Copy {
             let _none_is_too_low = pager.limit.set(None);
-            // A faulting thread is possibly still evicting. `bring` would not fill blocks that the
-            // faulting thread evicts later.
+            // A faulting thread may still be evicting, and `bring` would not fill blocks that are
+            // evicted later. Therefore, `has_ended` stops all evictions first.
             let _no_one_evicts = self.inside(|pager| pager.eviction_lock.lock().has_ended = true);
             let _someone_is_here = self.bring(0..pager.blocks());
             let _system_forgets = pager.backend.end(&pager.memory);
@@ -60,8 +60,8 @@ impl Calls {
         }))
     }
 
-    /// Returns the region's statistics. Does not start the pager thread, which a child that only
-    /// reads statistics does not need.
+    /// Returns the region's statistics. Does not start the pager thread, because a child that only
+    /// reads statistics does not need it.
     pub(crate) fn stats(&self) -> Stats {
         inside(|| stats::stats(&self.pager))
     }
@@ -104,7 +104,7 @@ impl Calls {
         let wanted = bytes.div_ceil(size).min(self.pager.blocks());
         let (mut gone, mut failures) = (0, 0);
         // After the device has refused a block, the clock skips the block for more rounds than one
-        // step takes. So a step can evict blocks even if the step before it evicted none.
+        // step takes. So even after a step that evicted no block, the next step can evict blocks.
         while gone < wanted && failures <= HEAT_MAX / HEAT_KEPT_MAX {
             let step = self.pager.step_blocks().min(wanted - gone);
             let more = self.evict(Goal::Exactly(step));
@@ -131,8 +131,8 @@ impl Calls {
         Ok(())
     }
 
-    /// Moves objects of the device together after a call that evicted blocks, if this frees enough
-    /// pages.
+    /// After a call that evicted blocks, moves the device's objects closer together if this frees
+    /// enough pages.
     fn compact(&self) {
         if self.check_here().is_ok() {
             let compact = || room::compact(&self.pager, Waits::ForOthers, CALL_FREEABLE_SHARE);
@@ -190,7 +190,7 @@ pub struct Locked<'r> {
 
 impl Drop for Locked<'_> {
     fn drop(&mut self) {
-        // The limit possibly requires that the unpinned blocks be evicted.
+        // The limit may require that the unpinned blocks be evicted.
         range_calls::unpin(&self.calls.pager, self.blocks.clone());
         self.calls.seek_room();
     }

@@ -114,8 +114,8 @@ pub(crate) fn unshare(pager: &Pager, blocks: Range<usize>) {
     let takes = |_, _| true;
     for_owned(pager, blocks, State::Shared, takes, |mut run| {
         if run.reopen().is_err() {
-            // The kernel possibly refuses to split a mapping. Opening all adjacent shared blocks at
-            // once splits no mapping.
+            // The kernel may refuse to split a mapping. Opening all adjacent shared blocks at once
+            // splits no mapping.
             run.grow_before(0);
             run.grow_behind(pager.blocks());
             pager.expect("memory can't be opened again", run.reopen());
@@ -124,8 +124,8 @@ pub(crate) fn unshare(pager: &Pager, blocks: Range<usize>) {
     });
 }
 
-/// Returns the number of bytes of page tables and of blocks' words that are allocated when a chunk
-/// in the state `from` is opened.
+/// Returns the size in bytes of the page tables and the blocks' words that are allocated when a
+/// chunk in the state `from` is opened.
 fn tables_to_open(pager: &Pager, nth: usize, from: Chunk) -> usize {
     match from {
         Chunk::Untouched | Chunk::Vacant => {
@@ -137,7 +137,7 @@ fn tables_to_open(pager: &Pager, nth: usize, from: Chunk) -> usize {
     }
 }
 
-/// Returns the number of bytes of page tables that are freed when a chunk is closed.
+/// Returns the size in bytes of the page tables that are freed when a chunk is closed.
 fn tables_that_go(pager: &Pager, nth: usize) -> usize {
     let (_, own) = tables_of(pager, nth);
     own * page_size() * pager.backend.places()
@@ -167,14 +167,14 @@ fn words_to_open(pager: &Pager, nth: usize) -> usize {
 }
 
 /// Closes each chunk that contains some of `blocks`, if all of the chunk's blocks are absent. The
-/// clock skips closed chunks, and the kernel possibly frees their page tables. The caller holds the
+/// clock skips closed chunks, and the kernel may free their page tables. The caller holds the
 /// eviction lock.
 pub(crate) fn close_chunks(pager: &Pager, blocks: Range<usize>) {
     let chunks = chunk_of(pager, blocks.start)..chunk_of(pager, blocks.end - 1) + 1;
     for nth in chunks {
         let (word, words) = (&pager.chunks[nth], &pager.words[blocks_in(pager, nth)]);
         let is_absent = |word: &BlockWord| word.load().state().is_absent();
-        // The first check only reads words, so other threads need not wait.
+        // This first check only reads the words, so no thread waits for it.
         let may_close = word.load() == Chunk::Open && words.iter().all(is_absent);
         if may_close && word.try_begin(Chunk::Open) {
             let closed = words.iter().all(is_absent).then(|| close_chunk(pager, nth));

@@ -104,7 +104,7 @@ fn start(pager: &Pager) -> bool {
         state.store(NONE, SeqCst);
         return false;
     }
-    // The new thread sets `RUNS` before it takes any lock.
+    // This wait can't deadlock, because the new thread sets `RUNS` before it takes any lock.
     wait_for(state, STARTING, START_TIME);
     state.load(SeqCst) == RUNS
 }
@@ -129,8 +129,8 @@ fn run(pager: &Pager) {
         if is_stopped || compressor.sleep(&copies.queue) {
             weigh_inside(pager);
             compressor.state.store(NONE, SeqCst);
-            // A thread that has loaded `RUNS` from `state` possibly queues a block without starting
-            // a compressor thread. So this thread checks the queue again after it has set `NONE`.
+            // A thread that loaded `RUNS` from `state` may queue a block without starting a
+            // compressor thread. So this thread checks the queue again after it has set `NONE`.
             fence(SeqCst);
             let goes_on = !is_stopped && !copies.queue.is_done();
             if !goes_on || compressor.state.compare_exchange(NONE, RUNS, SeqCst, SeqCst).is_err() {
@@ -164,7 +164,7 @@ fn store_next(pager: &Pager, copies: &Copies) -> bool {
     let own = put_back(pager, &taken, &data);
     count(&pager.compressor.returned, 1);
     drop((data, taken));
-    // The device possibly holds some of the block's data, even if storing failed.
+    // Even though storing failed, the device may hold some of the block's data.
     publish_put_back(pager, own, HEAT_MAX, true);
     true
 }
@@ -181,7 +181,8 @@ pub(crate) fn take_back(pager: &Pager, block: usize) -> bool {
     true
 }
 
-/// Fills a block from the queue's copy, and counts the block as resident. Returns the owned block.
+/// Fills a queued block from its copy in the queue, and counts the block as resident. Returns the
+/// owned block.
 fn put_back<'p>(pager: &'p Pager, taken: &Taken<'_>, data: &[u8]) -> OwnedRun<'p> {
     let mut own = own_queued(pager, taken.block);
     own.count(true);
@@ -192,8 +193,8 @@ fn put_back<'p>(pager: &'p Pager, taken: &Taken<'_>, data: &[u8]) -> OwnedRun<'p
     own
 }
 
-/// Publishes the state `Resident` of a block that `put_back` has filled. Data of the block on the
-/// device become a copy (zm-S5).
+/// Publishes the state `Resident` of a block that `put_back` has filled. Data that the device holds
+/// for the block become a copy (zm-S5).
 fn publish_put_back(pager: &Pager, own: OwnedRun<'_>, heat: u32, is_stored: bool) {
     let has_copy = |word: WordValue| word.has_copy() || is_stored;
     if own.blocks().any(|block| has_copy(pager.words[block].load())) {
@@ -203,15 +204,15 @@ fn publish_put_back(pager: &Pager, own: OwnedRun<'_>, heat: u32, is_stored: bool
 }
 
 /// If a block is queued, takes the block out of the queue and makes it resident. Otherwise waits
-/// while another thread owns the block. The wait possibly ends early.
+/// while another thread owns the block. The wait may end early.
 pub(crate) fn wait_for_block(pager: &Pager, block: usize, seen: WordValue) {
     let word = &pager.words[block];
     if take_back(pager, block) {
         return;
     }
     if pager.compressor.bytes() > 0 {
-        // The owner possibly queues the block while no compressor thread exists. So this thread
-        // checks the queue again after a timeout.
+        // The owner may queue the block while no compressor thread exists. So this thread waits
+        // with a timeout, and its caller then checks the queue again.
         return word.wait_for(seen, HANDED_OVER);
     }
     GATE.wait_for_owner(|| word.load() != seen, || word.wait(seen));
@@ -250,8 +251,8 @@ mod tests {
         }
     }
 
-    /// A block is possibly queued while no compressor thread exists, so the thread that waits for
-    /// the block takes it out of the queue.
+    /// A block may be queued while no compressor thread exists, so a thread that waits for the
+    /// block takes it out of the queue.
     #[test]
     fn what_is_handed_over_while_it_is_waited_for_is_taken_back() {
         let memory = Managed::map(2 << 20, 2 << 20).unwrap();

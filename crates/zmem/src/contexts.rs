@@ -3,8 +3,8 @@
 //! ```text
 //!   | PROT_NONE | stack: STACK_BYTES, used from its end down | buffer | PROT_NONE | stack ...
 //! ```
-//! Calls from outside of handlers hold at most half of the contexts, because such a call possibly
-//! waits for a lock while it holds a context. At least half of the contexts are left for faults.
+//! Calls from outside of handlers hold at most half of the contexts, because such a call may wait
+//! for a lock while it holds a context. At least half of the contexts are left for faults.
 //!
 //! # Safety
 //! A thread takes a [`HandlerContext`] by clearing the context's bit in `free`. Dropping the
@@ -83,7 +83,7 @@ impl HandlerContexts {
                 return HandlerContext { contexts: self, nth, purpose };
             }
             patience.spend();
-            // In a copy of the process, threads that the copy lacks possibly hold all contexts
+            // In a copy of the process, all contexts may be held by threads that the copy lacks
             // (zm-F3).
             if GATE.is_torn() && GATE.is_alone_inside() {
                 self.free.store(u32::MAX >> (CONTEXTS_MAX - self.count), Ordering::Relaxed);
@@ -93,7 +93,7 @@ impl HandlerContexts {
     }
 
     /// Tries to reserve one more context for a call. Fails while calls hold half of the contexts.
-    /// After a failure, the next call that ends wakes the threads that wait.
+    /// After a failure, the next call that ends wakes the waiting threads.
     fn try_begin_call(&self) -> bool {
         let begin = |left: u32| match left {
             0 => Some(AWAITED),
@@ -120,8 +120,8 @@ impl HandlerContexts {
 impl HandlerContext<'_> {
     /// Returns the context's buffer, which has space for a batch.
     pub(crate) fn buffer(&mut self) -> &mut [u8] {
-        // SAFETY: `HandlerContexts::new` mapped the bytes readable and writable. They are
-        // initialized, because a new mapping contains zeros, and only this context uses them.
+        // SAFETY: `HandlerContexts::new` mapped the bytes readable and writable. The bytes are
+        // initialized, because a new mapping contains zeros, and only this context uses the bytes.
         unsafe { std::slice::from_raw_parts_mut(self.top(), self.contexts.buffer_bytes) }
     }
 

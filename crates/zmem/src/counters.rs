@@ -7,8 +7,8 @@ use rustix::time::{ClockId, clock_gettime};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// The number of different rounds that the word of an evicted block can encode. The word holds the
-/// round of the eviction in the bits of the heat.
+/// The number of rounds of the clock that an evicted block's word can tell apart. The word holds
+/// the round of the eviction in the bits of the heat.
 pub(crate) const DISTANCES: usize = HEAT_MAX as usize + 1;
 
 /// The counters of a region. [`Stats`] describes each counter.
@@ -45,7 +45,7 @@ impl StoredMost {
         raise(&self.0, kib(compressed) << 32 | kib(bytes));
     }
 
-    /// Returns the maximum in bytes, before and after compression.
+    /// Returns the size of these data in bytes, before and after compression.
     pub(crate) fn get(&self) -> (u64, u64) {
         let word = self.0.load(Relaxed);
         (1024 * (word & u64::from(u32::MAX)), 1024 * (word >> 32))
@@ -91,7 +91,7 @@ impl Peak {
         raise(&self.resident, resident);
     }
 
-    /// Sets both maxima to the present values.
+    /// Sets the maxima to `held` and `resident`.
     pub(crate) fn begin(&self, held: u64, resident: u64) {
         self.held.store(held, Relaxed);
         self.resident.store(resident, Relaxed);

@@ -49,7 +49,7 @@ fn evict_part(
     };
     let is_kept = |block: usize| outcome[block - run.start] == Fate::Kept;
     // For blocks that stay resident, data on the device are freed before this thread owns the
-    // blocks. Freeing possibly allocates memory and takes long, and other threads would wait for
+    // blocks. Freeing can be slow, because it may allocate memory, and other threads would wait for
     // owned blocks (zm-S4).
     let undone = Cell::new(0u64);
     for_runs(run.clone(), usize::MAX, is_kept, |part| {
@@ -122,8 +122,8 @@ fn show_and_read(pager: &Pager, run: Range<usize>, data: &mut [u8]) -> bool {
     are_shown
 }
 
-/// Publishes or queues owned blocks whose pages were dropped, each as `fate` requires. `data` are
-/// the blocks' contents.
+/// Publishes or queues owned blocks whose pages were dropped, as `fate` requires for each block.
+/// `data` are the blocks' contents.
 pub(crate) fn publish_gone(
     pager: &Pager,
     mut own: OwnedRun<'_>,

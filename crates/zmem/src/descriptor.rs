@@ -11,8 +11,8 @@
 //!   | name of the file | which opening | descriptor + 1 |     0: none
 //! ```
 //! # Safety
-//! Descriptors are borrowed by number. If the program closes a borrowed descriptor, a call on the
-//! number fails or affects another file. A check after the call detects this. A descriptor is
+//! A descriptor is borrowed by its number. If the program closes the descriptor, a call with this
+//! number fails or affects another file. A check after the call detects this case. A descriptor is
 //! closed only if the last check showed that it still refers to this crate's file.
 #![allow(unsafe_code)]
 
@@ -27,13 +27,13 @@ use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 const NUMBER: u64 = (1 << 20) - 1;
-/// The unit of the number of an opening. This number distinguishes files that were opened one after
-/// another under the same descriptor number.
+/// The lowest bit of the number of an opening. This number distinguishes files that were opened one
+/// after another under the same descriptor number.
 const OPENING: u64 = 1 << 20;
 
 static OPENINGS: AtomicU64 = AtomicU64::new(0);
 
-/// A descriptor with the identity of its file, in the format above.
+/// A descriptor with the identity of its file, in the format of the module's diagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Descriptor(pub(crate) u64);
 
@@ -111,13 +111,13 @@ impl Descriptor {
         fstat(self.file()?).ok().filter(|stat| u64::from(name(stat)) == self.0 >> 32)
     }
 
-    /// Closes the descriptor if it still refers to this crate's file. No thread uses the
-    /// descriptor.
+    /// Closes the descriptor if it still refers to this crate's file. The caller guarantees that no
+    /// thread uses the descriptor.
     pub(crate) fn close(self) {
         if self.look().is_some() {
             // SAFETY: the descriptor referred to our file just before, and the caller guarantees
-            // that no thread uses the descriptor. If another thread has closed it in the meantime,
-            // the call fails.
+            // that no thread uses the descriptor. If another thread has closed the descriptor since
+            // the check, the call fails.
             _ = unsafe { libc::syscall(libc::SYS_close, self.number()) };
         }
     }
@@ -136,8 +136,8 @@ pub(crate) struct KeptFile {
 
 pub(crate) static MEMORY: KeptFile =
     KeptFile { nth: 0, path: c"/proc/thread-self/mem", flags: OFlags::RDWR };
-/// The directory of the process's threads. The link count of this directory shows the number of
-/// threads.
+/// The directory of the process's threads. The number of threads follows from the directory's link
+/// count.
 pub(crate) static TASKS: KeptFile =
     KeptFile { nth: 1, path: c"/proc/self/task", flags: OFlags::PATH };
 /// The file that contains the size of the process's memory.
@@ -166,7 +166,7 @@ impl KeptFile {
         &own().files[self.nth]
     }
 
-    /// Returns the descriptor that is kept, which possibly no longer refers to the file.
+    /// Returns the kept descriptor, which may no longer refer to the file.
     pub(crate) fn kept(&self) -> Descriptor {
         Descriptor(self.word().load(SeqCst))
     }
@@ -213,7 +213,7 @@ impl KeptFile {
     /// after use.
     fn keep(&self, seen: Descriptor, opened: Descriptor) -> Option<(Descriptor, bool)> {
         opened.look()?;
-        // Processes that share this memory possibly have other files under this number, so the
+        // Processes that share this memory may have other files under this number, so the
         // descriptor is used only once.
         if shares_memory() {
             return Some((opened, true));
@@ -226,8 +226,8 @@ impl KeptFile {
             opened.close();
             return Some((now, false));
         }
-        // Several threads possibly replace the descriptor at the same time. The loop ends when
-        // `left` holds the descriptor that is now kept.
+        // Several threads may replace the descriptor at the same time. The loop ends when `left`
+        // holds the descriptor that is now kept.
         let left = &LEFT[self.nth];
         loop {
             let now = self.word().load(SeqCst);

@@ -9,7 +9,7 @@ use std::io::Write;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A region of this size is not possible.
+    /// A region can't have this size.
     #[error("a region can't have {bytes} bytes: {}", size_hint(*bytes, *block))]
     Size {
         /// The requested size in bytes.
@@ -110,7 +110,7 @@ pub enum Error {
         /// The system's error number.
         errno: i32,
     },
-    /// This process is a child of fork, and only its parent has the region.
+    /// This process is a child of fork, and the region exists only in its parent.
     #[error("the region was left to the parent; make it with `Fork::Copied`, or anew here")]
     Forked,
     /// The system refused memory, a mapping or a thread.

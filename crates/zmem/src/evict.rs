@@ -6,8 +6,8 @@
 //!                  the oldest clock window -> blocks still closed are stored and dropped
 //! ```
 //!
-//! A thread that is alone first evicts the blocks in probation. Then the thread evicts the cold
-//! blocks of each clock window that the hand reaches, without probation (zm-A4).
+//! The only running thread of a process first evicts the blocks in probation. Then the thread
+//! evicts the cold blocks of each clock window that the hand reaches, without probation (zm-A4).
 
 use crate::clock::{Clock, Step};
 use crate::counters::count;
@@ -28,7 +28,7 @@ use std::sync::atomic::Ordering::Relaxed;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Goal {
     /// At least this number of blocks. All cold blocks of the last clock window are evicted, so the
-    /// eviction possibly exceeds this number.
+    /// eviction may exceed this number.
     AtLeast(usize),
     /// At most this number of blocks.
     Exactly(usize),
@@ -72,7 +72,8 @@ pub(crate) fn evict(
             if !is_done {
                 clock.push_back(window);
                 gone += more;
-                // If some blocks were refused, the other blocks of the clock window are tried next.
+                // If some of these blocks could not be evicted, the other blocks of the clock
+                // window are tried next.
                 continue;
             }
             more
@@ -115,8 +116,8 @@ fn advance(
         if mark(pager, blocks.clone(), may_go) > 0 {
             clock.push(window);
         } else if pager.limit.has_many_tables() {
-            // The compressor thread may have stored blocks of this clock window since the last
-            // round.
+            // The chunks may now be closable, because the compressor thread may have stored blocks
+            // of this clock window since the last round.
             chunk::close_chunks(pager, blocks);
         }
     }

@@ -1,5 +1,5 @@
-//! Eviction by a thread that is alone. The cold blocks of a clock window are evicted without
-//! probation, because no other thread can access them during the eviction (zm-A4).
+//! Eviction by the only running thread of a process. The cold blocks of a clock window are evicted
+//! without probation, because no other thread can access them during the eviction (zm-A4).
 //!
 //! ```text
 //!   clock window:   | cold | absent | cold | hot | cold | Busy | cold |
@@ -8,7 +8,7 @@
 //! ```
 //! zm-A5: one call marks all blocks of a span and drops their pages. A span is allowed to contain
 //! absent blocks, because no other thread can fill them during the call. A `Busy` block ends the
-//! span, because the compressor thread is possibly filling the block again. One call is better than
+//! span, because the compressor thread may be filling the block again. One call is faster than
 //! several, because each call that drops pages interrupts the processors on which other threads of
 //! this crate run.
 
@@ -59,7 +59,7 @@ pub(crate) fn evict_open(
             room.get_or_insert_with(|| compressor_thread::waiting_room(pager, pager.batch()));
         *room -= going.copy_and_store(run, stopped, *room);
     });
-    // This check saves time, because in many clock windows no block is taken.
+    // This check saves time, because no block is taken in many clock windows.
     let mut gone = 0;
     if going.taken != 0 {
         going.drop_spans(blocks.clone());
@@ -122,8 +122,8 @@ impl<'p> Going<'p> {
             if let Some((start, last)) = start.zip(last)
                 && self.owned.drop_pages(start..last + 1).is_err()
             {
-                // The program has locked some of the blocks, so the kernel does not drop their
-                // pages.
+                // The kernel refuses to drop the pages, because the program has locked some of the
+                // blocks.
                 for block in start..=last {
                     let Some(own) = self.owned.take(block) else { continue };
                     let data = &self.data[self.place(&own.blocks())];

@@ -48,10 +48,10 @@ pub(crate) fn handle(pager: &Pager, address: usize, toucher: Toucher, buf: &mut 
     Verdict::Answered
 }
 
-/// Returns which blocks a fault should fill. If the block is untouched and little memory is held,
-/// the fault should open a whole batch, because unwritten blocks use no memory. If the fault
-/// continues the blocks of the thread's last fault, the fault should fill twice as many blocks as
-/// the last fault.
+/// Returns which blocks a fault should fill. If the block is untouched and much memory is free, the
+/// fault should open a whole batch, because unwritten blocks use no memory. If the block is
+/// directly before or after the blocks that the thread's last fault filled, the fault should fill
+/// twice as many blocks.
 pub(crate) fn wanted(pager: &Pager, toucher: Toucher, block: usize) -> Wanted {
     let is_new = pager.words[block].load().state() == State::Untouched;
     if is_new && pager.makes_room_itself() && evictable::has_room(&pager.limit) {
@@ -121,8 +121,8 @@ pub(crate) fn bring(pager: &Pager, block: usize, wanted: Wanted, buf: &mut [u8])
     }
 }
 
-/// Takes ownership of an absent block if the block's word is still `seen`. If so, takes
-/// neighbouring blocks in the same state and chunk too, as `wanted` specifies. Returns the owned
+/// Takes ownership of an absent block if the block's word is still `seen`. Then also takes
+/// neighbouring blocks in the same state and chunk, as `wanted` specifies. Returns the owned
 /// blocks, whose chunk is open.
 fn own(pager: &Pager, block: usize, seen: WordValue, wanted: Wanted) -> Option<OwnedRun<'_>> {
     chunk::open(pager, block, |seen| seen != Chunk::Vacant);
@@ -175,9 +175,9 @@ fn first_touch(pager: &Pager, own: OwnedRun<'_>) -> Range<usize> {
     blocks
 }
 
-/// Fills evicted blocks from the device, and returns these blocks. A thread that is alone
-/// decompresses in place. Other threads decompress to `buf`. `touched` is the block that was
-/// accessed.
+/// Fills evicted blocks from the device, and returns these blocks. If this thread is the only
+/// running thread of the process, it decompresses in place, otherwise to `buf`. `touched` is the
+/// block that was accessed.
 fn fill(pager: &Pager, touched: usize, own: OwnedRun<'_>, buf: &mut [u8]) -> Range<usize> {
     let (blocks, bytes) = (own.blocks(), pager.bytes_of(own.blocks()));
     match pager.try_stop_world() {

@@ -1,7 +1,7 @@
-//! Forks of a process that has regions. A child does not inherit the marks of a userfaultfd. So all
-//! blocks of a region with a userfaultfd are filled before the fork, if the child will have a copy
-//! of the region. In a child, the state of each region is adapted to the child. All functions run
-//! while the gate is closed, so no other thread changes a block.
+//! Forks of a process that has regions. A child does not inherit the marks of a userfaultfd. If the
+//! child will have a copy of a region with a userfaultfd, all blocks of the region are therefore
+//! filled before the fork. In a child, the state of each region is adapted to the child. All
+//! functions run while the gate is closed, so no other thread changes a block.
 //!
 //! Resident blocks are closed at a fork if separate copies in parent and child would use too much
 //! memory. Parent and child then share the blocks' pages. A shared page counts once towards the
@@ -34,14 +34,14 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed, Ordering::SeqCst};
 /// Registers the functions that each fork calls. The functions must be registered before the device
 /// of the first region is created, because a fork must close the gate before it takes the locks of
 /// regions' devices. A fork takes the locks of all other devices and pools before it closes the
-/// gate, because a thread that holds such a lock possibly accesses a region.
+/// gate, because a thread that holds such a lock may access a region.
 pub(crate) fn register() {
     static IS_REGISTERED: AtomicBool = AtomicBool::new(false);
     process::begin(put_right);
     page::fork::register_once(&IS_REGISTERED, Hook, Turn::Last);
 }
 
-/// Replaces the state that a copy of a process must not share with the original process.
+/// Resets the state that a copy of a process must not share with the original process.
 fn put_right(by: CopyDetectedBy) {
     threads::begin_child();
     if by == CopyDetectedBy::Page {
@@ -133,7 +133,8 @@ fn keep_all(pager: &Pager) {
     pager.words.iter().for_each(|word| word.keep());
 }
 
-/// Closes all resident blocks that are not pinned, in groups.
+/// Closes runs of resident blocks that are not pinned, if a run has at least as many blocks as a
+/// group. Closes at most about `groups_max` groups.
 fn share_all(pager: &Pager) {
     // The lock is only tried, because this process may be a copy that lacks the thread that holds
     // it.
@@ -165,8 +166,8 @@ fn groups_max(pager: &Pager) -> usize {
 }
 
 /// Computes and stores the number of blocks in a group. An access opens one group. If every second
-/// group is accessed, each group is a separate mapping. So the number of groups is at most
-/// `groups_max`.
+/// group is accessed, each group is a separate mapping. Therefore, groups are so large that at most
+/// `groups_max` groups exist.
 fn set_group(pager: &Pager) -> usize {
     let least = (SHARED_BYTES / pager.sizes.block).max(1);
     let most = pager.mappings.chunk_bytes / pager.sizes.block;

@@ -3,7 +3,7 @@
 //! thread can enter until the fork has ended (zm-F1).
 //!
 //! A thread inside the gate has all signals blocked (zm-H2), so no handler on this thread enters
-//! the gate a second time.
+//! the gate again.
 
 use crate::error::fatal;
 use crate::policy::{FORK_TIME, MISSING_OWNER_LOOKS};
@@ -101,8 +101,8 @@ impl Gate {
         }
     }
 
-    /// Sets the number of threads inside to 0, in a copy of the process for which no fork handler
-    /// ran. The copy lacks the threads that were inside, and no other thread has entered yet.
+    /// In a copy of the process for which no fork handler ran, sets the number of threads inside to
+    /// 0. The copy lacks the threads that were inside, and none of its threads has entered yet.
     pub(crate) fn begin_copy(&self) {
         let seen = self.word.swap(0, AcqRel);
         if seen & CLOSED != 0 {
@@ -159,7 +159,7 @@ mod tests {
     use std::thread;
     use testkit::wait::until;
 
-    /// While a fork waits for a thread inside, another thread can enter after `FORK_TIME`.
+    /// While a fork waits for a thread inside the gate, another thread can enter after `FORK_TIME`.
     #[test]
     fn a_fork_that_waits_keeps_no_one_out_for_ever() {
         static GATE: Gate = Gate {

@@ -21,9 +21,9 @@ use std::ffi::c_void;
 use std::sync::atomic::Ordering::SeqCst;
 
 thread_local! {
-    /// This thread's last fault on a resident or unmanaged block, and the number of consecutive
-    /// occurrences of this fault. A fault is identified by its address, the address of its
-    /// instruction, and `closings` of `Verdict::Unchanged`.
+    /// This thread's last fault on a resident or unmanaged block, and how often in succession this
+    /// fault occurred. A fault is identified by its address, the address of its instruction, and
+    /// `closings` of `Verdict::Unchanged`.
     static LAST: Cell<((usize, usize, u32), u32)> = const { Cell::new(((0, 0, 0), 0)) };
 }
 
@@ -77,8 +77,8 @@ pub unsafe fn set_next_bus_handler(action: &libc::sigaction) -> libc::sigaction 
     next_handler::replace(libc::SIGBUS, *action)
 }
 
-/// The signal handler. The handler preserves `errno`, because the interrupted code is possibly
-/// about to read it.
+/// The signal handler. The handler preserves `errno`, because the interrupted code may be about to
+/// read it.
 extern "C" fn entry(signal: i32, info: *mut libc::siginfo_t, context: *mut c_void) {
     // SAFETY: the kernel passes pointers to values that belong to this thread until the handler
     // returns, and calls `entry` with all signals blocked, as `next_handler::call` requires.
@@ -121,7 +121,7 @@ enum Stack {
     /// The stack on which the handler was called. The caller guarantees that this stack has enough
     /// space.
     This,
-    /// A context's stack, because the stack on which the handler was called is possibly small.
+    /// A context's stack, because the stack on which the handler was called may be small.
     HandlerContext,
 }
 
@@ -145,8 +145,8 @@ fn answer(signal: i32, info: &libc::siginfo_t, context: &libc::ucontext_t, stack
         let mut context = pager.contexts.take(Purpose::Fault);
         let mut fault =
             |buf: &mut [u8]| verdict = fault::handle(pager, address, Toucher::This, buf);
-        // The context is released inside the gate, because a fork between leaving the gate and the
-        // release would copy the context as taken.
+        // The context is released before this thread leaves the gate. Otherwise, a fork between
+        // these steps would copy the context as taken.
         match stack {
             Stack::This => {
                 fault(context.buffer());
@@ -162,7 +162,7 @@ fn answer(signal: i32, info: &libc::siginfo_t, context: &libc::ucontext_t, stack
         Some(None) => return false,
         Some(Some(Verdict::Answered)) => return true,
         Some(Some(Verdict::Unchanged { closings, most })) => (closings, most),
-        // A region that contained the address has possibly ended after the access.
+        // A region that contained the address may have ended after the access.
         None => match registry::ENDED.load(SeqCst) {
             0 => return false,
             ended => (ended, UNMANAGED_FAULTS_MAX),

@@ -8,9 +8,9 @@
 //!   0 ----------- enough --- wanted -- full -- limit
 //!                 |  reserve |    reserve     |
 //! ```
-//! Eviction begins above "wanted", and ends at "enough". Above "full", faults wait for evictions.
-//! If processes share the limit, these levels apply to the memory of all processes together
-//! (`SharedLimit`).
+//! Eviction begins when the held bytes exceed "wanted", and ends at "enough". Above "full", faults
+//! wait for evictions. If processes share the limit, these levels apply to the memory of all
+//! processes together (`SharedLimit`).
 
 pub(crate) mod evictable;
 mod no_progress;
@@ -68,7 +68,7 @@ impl Limit {
         evictable::publish(self);
     }
 
-    /// Sets the bytes that the device of an empty region uses now (`device`), and the bytes that it
+    /// Records how many bytes the device of an empty region uses now (`device`), and how many it
     /// uses with all its streams (`device_least`). Checks that the limit is sufficient.
     ///
     /// # Errors
@@ -99,8 +99,8 @@ impl Limit {
     fn needed(&self) -> u64 {
         let least = self.least.load(Relaxed);
         let with_reserve = |limit| least + 4 * self.reserve_of(limit);
-        // If the limit grows by n bytes, four times the reserve grows by at most n / 4 bytes. So
-        // the loop ends.
+        // The loop ends, because four times the reserve grows by at most n / 4 bytes if the limit
+        // grows by n bytes.
         let mut limit = least;
         while with_reserve(limit) > limit {
             limit = with_reserve(limit);
@@ -111,8 +111,8 @@ impl Limit {
     /// Returns the reserve of a limit, in bytes.
     fn reserve_of(&self, limit: u64) -> u64 {
         // `at_once` is the size of all contexts' buffers, which is large compared with a small
-        // limit. Simultaneous faults seldom fill `at_once` bytes, so a share of the limit bounds
-        // this number.
+        // limit. Simultaneous faults seldom fill `at_once` bytes, so at most a share of the limit
+        // is reserved for them.
         let at_once = self.at_once.min(limit / 16).min(AT_ONCE_MAX);
         (limit / RESERVE_SHARE).max(GROWTH_BYTES.min(limit / 32)).max(at_once)
     }
@@ -186,7 +186,7 @@ impl Limit {
         self.tables.fetch_sub(bytes as u64, Relaxed);
     }
 
-    /// Returns whether chunks should be closed because their page tables and words use much memory.
+    /// Returns whether page tables and words use so much memory that chunks should be closed.
     /// Closing a chunk of 2 MiB takes about 20 us, and makes the next access to the chunk 20 us
     /// slower.
     pub(crate) fn has_many_tables(&self) -> bool {

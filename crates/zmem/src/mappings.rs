@@ -1,5 +1,5 @@
-//! The number of mappings that a region is allowed to use (zm-M1), and probes that find out which
-//! memory operations the kernel permits.
+//! The number of mappings that a region is allowed to use (zm-M1), and tests of memory operations
+//! that the kernel may refuse.
 
 use crate::Error;
 use crate::descriptor::File;
@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering::Relaxed};
 /// The number of mappings that all regions have reserved.
 static RESERVED: AtomicUsize = AtomicUsize::new(0);
 
-/// Mappings of the process that are reserved for a region until this value is dropped.
+/// The part of the process's mappings that is reserved for a region until this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Mappings {
     count: usize,
@@ -28,8 +28,9 @@ pub(crate) struct Mappings {
 }
 
 impl Mappings {
-    /// Reserves the maximum number of mappings that a region of `bytes` bytes needs, and `others`
-    /// further mappings. `reserved` counts the reserved mappings of all regions, at most `max`.
+    /// Reserves mappings for the chunks and the blocks in probation of a region of `bytes` bytes,
+    /// and `others` further mappings. `reserved` counts the reserved mappings of all regions, at
+    /// most `max`.
     fn reserve(
         reserved: &AtomicUsize,
         max: usize,
@@ -39,7 +40,7 @@ impl Mappings {
     ) -> Result<Self, Error> {
         let mut share = None;
         let reserve = |before: usize| {
-            // A region reserves at most half of the mappings that other regions have left.
+            // A region reserves at most half of the mappings that are not reserved yet.
             let next = Self::within(max.saturating_sub(before) / 2, bytes, blocks, others);
             std::mem::forget(std::mem::replace(&mut share, next));
             Some(before + share.as_ref()?.count)
@@ -57,7 +58,7 @@ impl Mappings {
         let others = bytes.div_ceil(chunk_bytes) + others + 2;
         let most = (blocks / PROBATION_SHARE).max(PROBATION_MIN).min(blocks).min(PROBATION_MAX);
         let probation_max = (room.checked_sub(others)? / 2).min(most);
-        // No `Mappings` is created if the condition is false, because `Mappings::drop` would
+        // `then` creates no `Mappings` if the condition is false. Otherwise `Mappings::drop` would
         // subtract `count` from `RESERVED`.
         (probation_max >= PROBATION_MIN.min(blocks)).then(|| Mappings {
             count: others + 2 * probation_max,
@@ -136,7 +137,7 @@ pub(crate) fn fit(
     }
 }
 
-/// Maps a page on which operations can be tested.
+/// Maps a page for tests of memory operations.
 fn page_of_own() -> Result<Managed, Errno> {
     Managed::map(page::page_size(), page::page_size())
 }
@@ -148,8 +149,8 @@ pub(crate) fn has_guards() -> bool {
 /// Returns an error if this process can't use /proc/self/mem to read and write protected memory.
 pub(crate) fn writes_below_protection() -> Result<(), Errno> {
     let probe = page_of_own()?;
-    // These calls possibly open and keep a descriptor. The calls run inside the gate, so that no
-    // other thread forks during a call.
+    // These calls may open and keep a descriptor. They run inside the gate, so that no other thread
+    // forks during a call.
     inside(|| {
         pages::write(&probe, 0, &[1])?;
         pages::read(&probe, 0, &mut [0])
@@ -158,7 +159,7 @@ pub(crate) fn writes_below_protection() -> Result<(), Errno> {
 
 /// Returns whether the kernel frees page tables of this memory together with their pages (Linux
 /// 6.14, on some architectures). The first call tests this on new memory, because the kernel does
-/// not report this property. The first call possibly happens during a fault.
+/// not report this property. The first call may happen during a fault.
 pub(crate) fn frees_tables(memory: &Managed) -> bool {
     /// 1 if the kernel frees page tables, 0 if not, and negative before the test.
     static FREES: AtomicI32 = AtomicI32::new(-1);
@@ -190,8 +191,8 @@ fn try_to_free_tables() -> Option<bool> {
     Some(before.saturating_sub(taken()?) << 10 > TABLES * page / 2)
 }
 
-/// Opens and closes all blocks of a region. The kernel counts open memory as data, and possibly
-/// refuses to open the region. Without this check, an access would fail later.
+/// Opens and closes all blocks of a region. The kernel counts open memory as data, and may refuse
+/// to open the region. Without this check, an access would fail later.
 pub(crate) fn may_be_data(memory: &Managed) -> Result<(), Errno> {
     let all = 0..memory.addresses().len();
     memory.open(all.clone())?;

@@ -24,7 +24,8 @@ pub(crate) fn table_reach() -> usize {
     page::page_size() * (page::page_size() / 8)
 }
 
-/// Managed memory. A range consists of offsets, and begins and ends at page boundaries.
+/// Managed memory. Each parameter `range` consists of offsets, and begins and ends at page
+/// boundaries.
 #[derive(Debug)]
 pub(crate) struct Managed {
     windows: Windows,
@@ -64,9 +65,9 @@ impl Managed {
         Ok(Managed::new(start, bytes, true))
     }
 
-    /// Maps `bytes` bytes of readable and writable memory, the size of a region. Contents of the
-    /// region's blocks are prepared or kept there, at the blocks' offsets. Because of the
-    /// alignment, each chunk has page tables of its own.
+    /// Maps `bytes` bytes of readable and writable memory, the size of a region. This memory holds
+    /// contents of the region's blocks, at the blocks' offsets. Because of the alignment, each
+    /// chunk has page tables of its own.
     pub(crate) fn map_beside(bytes: usize) -> Result<Self, Errno> {
         let beside = Managed::map(bytes, table_reach())?;
         beside.open(0..bytes)?;
@@ -80,8 +81,7 @@ impl Managed {
         // SAFETY: FIXED_NOREPLACE replaces no existing mapping.
         let there = unsafe { mmap_anonymous(wanted, bytes, ProtFlags::empty(), flags)? };
         let start = NonNull::new(there.cast()).ok_or(Errno::NOMEM)?;
-        // A kernel without this flag (before Linux 4.17) possibly creates the mapping at another
-        // address.
+        // A kernel without this flag (before Linux 4.17) may create the mapping at another address.
         let managed = Managed::new(start, bytes, true);
         if there == wanted { Ok(managed) } else { Err(Errno::EXIST) }
     }
@@ -92,7 +92,8 @@ impl Managed {
         managed
     }
 
-    /// Adds `room` bytes of offsets, for all further windows and their gaps together.
+    /// Reserves `room` bytes of offsets for windows that are added later, and for the gaps before
+    /// them.
     pub(crate) fn with_room(mut self, room: usize) -> Self {
         self.windows.bytes += room;
         self
@@ -109,7 +110,7 @@ impl Managed {
 
     fn protect(&self, range: Range<usize>, flags: MprotectFlags) -> Result<(), Errno> {
         let (start, bytes) = self.place(&range);
-        // SAFETY: the range is within this memory. The caller owns its blocks.
+        // SAFETY: the range is within this memory. The caller owns the range's blocks.
         unsafe { mprotect(start, bytes, flags) }
     }
 
@@ -132,15 +133,15 @@ impl Managed {
 
     ///
     /// # Safety
-    /// `advice` changes no data, or the caller owns the blocks in the range, and their data are
-    /// stored elsewhere or not needed.
+    /// `advice` changes no data, or the caller owns the blocks in the range, and the blocks' data
+    /// are stored elsewhere or not needed.
     unsafe fn advise(&self, range: Range<usize>, advice: i32) -> Result<(), Errno> {
         let (start, bytes) = self.place(&range);
         // SAFETY: the range is within this memory. The caller guarantees that no data are lost.
         if unsafe { libc::madvise(start, bytes, advice) } == 0 { Ok(()) } else { Err(last_error()) }
     }
 
-    /// Releases the pages of a range, so that the range reads as zeros when it is readable.
+    /// Releases the pages of a range. The range then reads as zeros when it is readable.
     pub(crate) fn drop_pages(&self, range: Range<usize>) -> Result<(), Errno> {
         // SAFETY: the caller owns the blocks. Their data are stored elsewhere, or the program does
         // not need them any more.
@@ -165,8 +166,8 @@ impl Managed {
         unsafe { munlock(start, bytes) }
     }
 
-    /// Called in a child that lacks this memory. Maps PROT_NONE memory at the same addresses, so
-    /// that no other mapping is created there.
+    /// In a child that lacks this memory, maps PROT_NONE memory at the same addresses, so that no
+    /// other mapping is created there.
     pub(crate) fn keep_place(&self) -> Result<(), Errno> {
         Managed::map_at(self.addresses().start, self.addresses().len()).map(std::mem::forget)
     }
@@ -174,8 +175,8 @@ impl Managed {
     /// Replaces all mappings in a range of an arena by PROT_NONE memory.
     pub(crate) fn map_anew(&self, range: Range<usize>) -> Result<(), Errno> {
         let (start, bytes) = self.place(&range);
-        // SAFETY: the range is within this memory. The caller owns its blocks, and the program no
-        // longer uses them.
+        // SAFETY: the range is within this memory. The caller owns the range's blocks, and the
+        // program no longer uses them.
         unsafe { map_over(start, bytes)? };
         self.settle(range);
         Ok(())

@@ -1,8 +1,8 @@
-//! The next handlers of SIGSEGV and SIGBUS, which belong to the program. The next handler gets each
-//! signal that does not concern a region.
+//! The program's handlers of SIGSEGV and SIGBUS, the *next handlers*. This crate's handler calls
+//! the next handler of each signal that does not concern a region.
 //!
 //! # Safety
-//! A kept action is never freed, because a thread is possibly reading it in a signal handler. The
+//! A kept action is never freed, because a thread may be reading it in a signal handler. The
 //! functions that this module calls are handlers that the program passed to `sigaction` or to
 //! [`replace`].
 #![allow(unsafe_code)]
@@ -25,8 +25,8 @@ fn next_of(signal: i32) -> &'static AtomicPtr<Action> {
     &NEXT[usize::from(signal == libc::SIGBUS)]
 }
 
-/// Keeps `action` as the next action of `signal`, in the memory `next`. Called before this crate's
-/// handler is installed.
+/// Keeps `action` in the memory of `next`, as the next action of `signal`. The caller installs this
+/// crate's handler after this call.
 pub(crate) fn keep(signal: i32, action: Action, mut next: Box<Action>) {
     *next = action;
     next_of(signal).store(Box::leak(next), Release);
@@ -95,8 +95,8 @@ pub(crate) unsafe fn call(signal: i32, info: *mut libc::siginfo_t, context: *mut
         // Even with SIG_IGN, a fault ends the process.
         libc::SIG_DFL | libc::SIG_IGN => {
             // SAFETY: the default action runs no code of the program. When this handler returns,
-            // the instruction faults again, or the signal that was sent again arrives. Then the
-            // default action ends the process.
+            // the instruction faults again, or the signal arrives that this code has sent again.
+            // Then the default action ends the process.
             unsafe {
                 set_action(signal, &default_action());
                 if is_sent {

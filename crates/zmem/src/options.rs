@@ -11,8 +11,8 @@ use zram::{Compaction, Config, Device, ORDER_MAX, SLOT_BYTES, Supply};
 pub enum BlockOrder {
     /// Blocks of 4096 << order bytes, each of which is evicted and filled as a whole.
     Fixed(u32),
-    /// Blocks of one page. Neighbours that are evicted together are compressed together, up to 4096
-    /// << order bytes at once.
+    /// Blocks of one page. Neighbouring blocks that are evicted together are compressed together,
+    /// up to 4096 << order bytes at once.
     Adaptive(u32),
 }
 
@@ -23,20 +23,19 @@ pub enum BackendKind {
     /// The backend that was fastest in measurements, among those that the system permits.
     #[default]
     Best,
-    /// Signals, which need no privilege. Marks are guards in page tables, if the kernel supports
-    /// guards.
+    /// Signals, which need no privilege. Guards in page tables make accesses fault, if the kernel
+    /// supports guards.
     Signal,
-    /// Signals, with a mapping for each run of marked blocks. Linux before 6.13 supports no other
-    /// marks.
+    /// Signals, with a separate mapping for each run of blocks on which accesses fault. Linux
+    /// before 6.13 supports no guards.
     SignalMappings,
     /// Signals, with a mapping for each run of blocks. Blocks are filled by `mremap`, so the
     /// process need not open /proc/self/mem. Needs Linux 5.7.
     SignalRemap,
     /// A userfaultfd, whose faults are handled by threads of this crate. System calls are allowed
-    /// to access absent memory. The kernel must permit the userfaultfd to report faults of system
-    /// calls, by CAP_SYS_PTRACE, `/dev/userfaultfd`, or `vm.unprivileged_userfaultfd`. Otherwise,
-    /// the backend is `UserfaultfdSigbus`. The program must not close the descriptor of the
-    /// userfaultfd.
+    /// to access absent memory. For this, the process needs CAP_SYS_PTRACE, access to
+    /// `/dev/userfaultfd`, or the setting `vm.unprivileged_userfaultfd`. Otherwise, the backend is
+    /// `UserfaultfdSigbus`. The program must not close the descriptor of the userfaultfd.
     Userfaultfd,
     /// A userfaultfd that raises SIGBUS in the faulting thread. System calls on absent memory fail.
     UserfaultfdSigbus,
@@ -57,7 +56,7 @@ impl BackendKind {
     }
 }
 
-/// The effect of a fork on a region in the child.
+/// Whether a child of fork has a copy of a region.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Fork {
     /// The fastest choice. With signals, the child has a copy of the region. With a userfaultfd,
@@ -95,20 +94,20 @@ pub struct Options {
     /// each 2 MiB with a resident block. On x86_64, unused page tables are freed if the kernel is
     /// Linux 6.14 or later. On other systems, and in memory passed to `Region::manage`, page tables
     /// are not freed. All tables count towards the limit, so the region exceeds a limit that is
-    /// smaller than its tables. The limit should allow for tables of 1/500 of the touched memory,
-    /// and for the compressed data.
+    /// smaller than its tables. The limit should have room for tables, which need 1/500 of the
+    /// touched memory, and for the compressed data.
     ///
     /// Incompressible data, compressed data and locked ranges can't be evicted, so they can exceed
     /// the limit. A lowered limit or a dropped lock takes effect within about half a second. Data
-    /// that become compressible later are evicted after some seconds, or later if attempts take
-    /// long.
+    /// that become compressible later are evicted after some seconds, or later if attempts to evict
+    /// them take long.
     pub limit: Option<u64>,
-    /// The maximum number of bytes of the device's pages. It must be large enough for one block.
-    /// Blocks that the device refuses stay resident.
+    /// The maximum number of bytes of the pages in which the device stores compressed blocks. One
+    /// block must fit in these pages. Blocks that the device refuses stay resident.
     pub store_limit: Option<u64>,
     /// The mechanism that handles accesses to absent blocks.
     pub backend: BackendKind,
-    /// The effect of a fork on the region in the child.
+    /// Whether a child of fork has a copy of the region.
     pub fork: Fork,
     /// Whether stored blocks have checksums, which are verified when the blocks are filled.
     pub checksums: bool,
@@ -175,8 +174,8 @@ impl Supply for HandlerSupply {
     }
 }
 
-/// Creates a device of `bytes` bytes. At the same time, at most `contexts` threads and the pager
-/// thread use the device. `is_heap_own` is true if no fault interrupts the allocator.
+/// Creates a device of `bytes` bytes. At most `contexts` threads and the pager thread use the
+/// device at the same time. `is_heap_own` is true if no fault interrupts the allocator.
 pub(crate) fn create_device(
     options: &Options,
     bytes: usize,
@@ -198,8 +197,8 @@ pub(crate) fn create_device(
         streams: Some(contexts + 1),
         // The device starts no threads, because a child would lack them.
         compaction: Compaction::Manual,
-        // A fork locks this device after other devices, because a request to another device
-        // possibly accesses a region.
+        // A fork locks this device after other devices, because a request to another device may
+        // access a region.
         fork_turn: page::fork::Turn::Last,
         supply: (!is_heap_own).then(|| Arc::new(HandlerSupply) as Arc<dyn Supply>),
         ..Config::new(bytes as u64).map_err(|error| refused(error, bytes, sizes))?
@@ -207,8 +206,8 @@ pub(crate) fn create_device(
     Device::new(config).map_err(|error| refused(error, bytes, sizes))
 }
 
-/// Converts an error of the device. An error about the device's size becomes an error about the
-/// region's size.
+/// Converts an error of the device to an error of this crate. An error about the device's size
+/// becomes an error about the region's size.
 fn refused(error: zram::Error, bytes: usize, sizes: BlockSizes) -> Error {
     match error {
         zram::Error::Disksize { .. } => Error::Size { bytes, block: sizes.block },

@@ -23,7 +23,7 @@ pub(crate) use take::{
     OwnedSet, for_evicting, for_owned, for_runs, own_block, own_first, own_queued, publish_closed,
 };
 
-/// Neighbouring blocks that this thread owns. All of these blocks were in the state `from` before.
+/// Neighbouring blocks that this thread owns. Before, all of these blocks were in the state `from`.
 #[derive(Debug)]
 #[must_use = "other threads wait for owned blocks until they are published"]
 pub(crate) struct OwnedRun<'p> {
@@ -60,16 +60,16 @@ impl<'p> OwnedRun<'p> {
         self.pager.bytes_of(self.blocks())
     }
 
-    /// Takes ownership of further blocks after the run, up to but not including `end`, or the first
-    /// block that is not in the state `from`.
+    /// Takes ownership of the blocks between the run and `end`, in ascending order, until a block
+    /// is not in the state `from`.
     pub(crate) fn grow_behind(&mut self, end: usize) {
         while self.blocks.end < end && self.take(self.blocks.end) {
             self.blocks.end += 1;
         }
     }
 
-    /// Takes ownership of further blocks before the run, down to and including `start`, or to the
-    /// first block that is not in the state `from`.
+    /// Takes ownership of the blocks from `start` to the run, in descending order, until a block is
+    /// not in the state `from`.
     pub(crate) fn grow_before(&mut self, start: usize) {
         while self.blocks.start > start && self.take(self.blocks.start - 1) {
             self.blocks.start -= 1;
@@ -93,7 +93,7 @@ impl<'p> OwnedRun<'p> {
         self.is_counted = true;
     }
 
-    /// Changes whether the blocks count as resident.
+    /// Sets whether the blocks count as resident.
     pub(crate) fn count(&mut self, is_counted: bool) {
         let limit = &self.pager.limit;
         match (self.is_counted, is_counted) {
@@ -189,14 +189,14 @@ impl<'p> OwnedRun<'p> {
         self.pager.memory.keep_pages_small(self.bytes());
     }
 
-    /// Publishes the blocks in the state `from`.
+    /// Publishes the blocks with their previous state `from`.
     pub(crate) fn release(self) {
         let from = self.from;
         self.publish(from, |_, word| word);
     }
 
-    /// Publishes the blocks in the state `to`, and updates the counts of states. `change` changes
-    /// the other bits of a block's word, and is possibly called several times for a block.
+    /// Publishes the blocks with the state `to`, and updates the counts of states. `change` changes
+    /// the other bits of a block's word, and can be called several times for a block.
     pub(crate) fn publish(mut self, to: State, change: impl Fn(usize, WordValue) -> WordValue) {
         self.count(to.is_counted());
         let Pager { words, limit, probation, .. } = self.pager;
@@ -234,9 +234,9 @@ impl Drop for OwnedRun<'_> {
     }
 }
 
-/// Aborts the process if owned blocks were dropped and not published, because other threads would
-/// wait for these blocks forever. During a panic the process is not aborted here, so that the
-/// panic's message is shown.
+/// Aborts the process if owned blocks were not published, because other threads would wait for
+/// these blocks forever. During a panic the process is not aborted here, so that the panic's
+/// message is shown.
 fn check_published(is_published: bool) {
     if !is_published && !std::thread::panicking() {
         fatal("a block is owned for ever", &"its owner has not published it");

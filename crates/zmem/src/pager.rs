@@ -34,7 +34,7 @@ pub(crate) struct Pager {
     pub(crate) sizes: BlockSizes,
     pub(crate) words: Table<BlockWord>,
     pub(crate) chunks: Table<ChunkWord>,
-    /// A bit for each clock window. It is 1 if a block of the clock window possibly has a copy.
+    /// A bit for each clock window. The bit is 1 if a block of the clock window may have a copy.
     pub(crate) copied: Table<AtomicU64>,
     pub(crate) device: Device,
     pub(crate) backend: Box<dyn Backend>,
@@ -45,14 +45,14 @@ pub(crate) struct Pager {
     pub(crate) group: AtomicUsize,
     /// The eviction lock (zm-S5).
     pub(crate) eviction_lock: Mutex<Clock>,
-    /// The number of the round of the clock's hand.
+    /// The number of the current round of the clock's hand.
     pub(crate) round: AtomicU32,
     pub(crate) waker: Waker,
     pub(crate) compressor: CompressorThread,
     /// Starts the compressor thread, which gets the weak reference to this pager.
     pub(crate) starter: OnceLock<(&'static dyn StartThread, Weak<Pager>)>,
     pub(crate) packing: Mutex<Packing>,
-    /// Whether no fault interrupts the process's allocator, as in an arena.
+    /// Whether faults never interrupt the process's allocator, as in an arena.
     pub(crate) is_heap_own: bool,
     /// The number of times that blocks of a clock window were closed. Several clock windows share a
     /// counter.
@@ -61,7 +61,7 @@ pub(crate) struct Pager {
     pub(crate) recent: Recent,
     pub(crate) counters: Counters,
     pub(crate) stored_most: StoredMost,
-    /// The period of time in which the working set is watched.
+    /// The values of the counters at the start of the current time window.
     pub(crate) watched: Mutex<Window>,
     pub(crate) mappings: Mappings,
 }
@@ -88,8 +88,9 @@ pub(crate) enum Contents {
 }
 
 impl Pager {
-    /// Returns a proof that no other thread runs and no other process reads this memory, or `None`.
-    /// With a userfaultfd, returns `None`, because blocks can't be filled and evicted in place.
+    /// Returns a proof that no other thread runs and no other process reads this memory. Returns
+    /// `None` if there is no such proof, or if there is a userfaultfd, with which blocks can't be
+    /// filled and evicted in place.
     pub(crate) fn try_stop_world(&self) -> Option<WorldStopped> {
         let has_peers = self.limit.shared.as_ref().is_some_and(|shared| shared.has_peers());
         if self.backend.uffd().is_none() && !has_peers { threads::try_stop_world() } else { None }
@@ -174,7 +175,7 @@ impl Pager {
         batch(self.sizes.block)
     }
 
-    /// Aborts the process if `done` is an error, with the message `what`. Used for operations that
+    /// If `done` is an error, aborts the process with the message `what`. Used for operations that
     /// must not fail.
     pub(crate) fn expect(&self, what: &str, done: Result<(), rustix::io::Errno>) {
         done.unwrap_or_else(|errno| refused(what, errno));
@@ -197,7 +198,7 @@ impl Pager {
         stat
     }
 
-    /// Calls `weigh_device`, and updates the maximum of the stored data.
+    /// Calls `weigh_device`, and updates the maximum size of the stored data.
     pub(crate) fn weigh(&self) {
         let stat = self.weigh_device();
         self.stored_most.note(stat.orig_data_size, stat.compr_data_size);
@@ -207,8 +208,8 @@ impl Pager {
         window * CLOCK_WINDOW..((window + 1) * CLOCK_WINDOW).min(self.blocks())
     }
 
-    /// Returns the low bits of the number of the clock's round, as the word of an evicted block
-    /// holds them.
+    /// Returns the low bits of the number of the current round. The word of a block that is evicted
+    /// in this round holds these bits.
     pub(crate) fn round(&self) -> u32 {
         self.round.load(Relaxed) & HEAT_MAX
     }

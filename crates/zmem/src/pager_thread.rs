@@ -1,6 +1,6 @@
 //! Threads of a pager: the pager thread, and fault threads, which handle faults of other threads. A
-//! faulting thread waits in the kernel, and possibly holds locks of the program. So fault threads
-//! obey the rules of signal handlers (zm-H1).
+//! faulting thread waits in the kernel, and may hold locks of the program. So fault threads obey
+//! the rules of signal handlers (zm-H1).
 //!
 //! # Safety
 //! Each of these threads holds a reference to its pager until the thread has ended.
@@ -21,7 +21,7 @@ use rustix::io::Errno;
 use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
 
-/// A thread of a pager, started by this process or, before a fork, by its parent.
+/// A thread of a pager, started by this process, or by its parent before the fork.
 #[derive(Debug)]
 pub(crate) struct PagerThread {
     thread: JoinHandle<()>,
@@ -30,8 +30,8 @@ pub(crate) struct PagerThread {
 
 impl PagerThread {
     /// Starts a thread that calls `work`. `what` names the thread in the message about a panic. The
-    /// thread blocks all signals except those that the C library uses itself. Other threads
-    /// possibly wait until the new thread has handled such a signal.
+    /// thread blocks all signals except those that the C library uses itself. Other threads may
+    /// wait until the new thread has handled such a signal.
     pub(crate) fn start(
         pager: &Arc<Pager>,
         name: &str,
@@ -60,8 +60,8 @@ impl PagerThread {
             // pager.
             std::mem::forget(self.thread);
             // SAFETY: `start` gave this reference to the thread, which drops it only when it ends.
-            // The thread did not end before the fork, because only this function ends the thread's
-            // life, and the thread does not run in the child.
+            // The thread had not ended at the fork, because a thread ends only when the caller of
+            // this function has asked it to. The thread does not run in the child.
             unsafe { Arc::decrement_strong_count(Arc::as_ptr(pager)) };
         }
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// The number of blocks of a clock window, so that a `u64` has a bit for each block. An eviction
+/// The number of blocks of a clock window. A `u64` has a bit for each of these blocks. An eviction
 /// handles one clock window at a time.
 pub(crate) const CLOCK_WINDOW: usize = 64;
 
@@ -15,8 +15,8 @@ pub(crate) const fn batch(size: usize) -> usize {
     if size < BATCH_BYTES { BATCH_BYTES / size } else { 1 }
 }
 
-/// The buffers of contexts use at most this share (1/32) of a limit. Contexts for two processors
-/// exist even if this share is smaller.
+/// The buffers of contexts use at most this share (1/32) of a limit. The contexts for two
+/// processors exist even if they exceed this share.
 const CONTEXTS_SHARE: usize = 32;
 
 /// Returns the number of contexts: one for each processor, one for each of `threads` fault threads,
@@ -32,8 +32,8 @@ pub(crate) fn contexts(processors: usize, threads: usize, limit: Option<u64>) ->
 /// clock skips the block.
 pub(crate) const HEAT_KEPT_MAX: u32 = 3;
 
-/// A fault on blocks that are shared since a fork opens at least this number of bytes. This saves
-/// faults, although both parent and child are possibly charged for a page that only one uses.
+/// A fault on blocks that have been shared since a fork opens at least this number of bytes. This
+/// saves faults, although both parent and child may be charged for a page that only one uses.
 pub(crate) const SHARED_BYTES: usize = 32 << 10;
 
 /// At most this share (1/8) of the resident blocks are in probation.
@@ -51,11 +51,11 @@ pub(crate) const RECENT_MIN: usize = 4;
 /// The size in bytes of all recent blocks together, unless `RECENT_MIN` or `RECENT_MAX` applies.
 pub(crate) const RECENT_BYTES: usize = 128 << 10;
 /// The maximum number of consecutive faults of an instruction on a resident block, if no block near
-/// it was closed between these faults. After more faults, the program itself must have protected
-/// the memory.
+/// it was closed between these faults. More faults show that the program itself has protected the
+/// memory.
 pub(crate) const RESIDENT_FAULTS_MAX: u32 = 16;
-/// The maximum number of consecutive faults of an instruction on an unmanaged block. The block was
-/// possibly managed at the first of these faults.
+/// The maximum number of consecutive faults of an instruction on an unmanaged block. The block may
+/// have been managed at the first of these faults.
 pub(crate) const UNMANAGED_FAULTS_MAX: u32 = 1;
 /// A fill is a refault if the block was evicted at most this number of rounds before the fill.
 pub(crate) const SOON_ROUNDS: u32 = 1;
@@ -64,19 +64,19 @@ pub(crate) const FAULT_THREADS_MAX: usize = 4;
 /// The size in bytes of a context's stack, enough for a fault in a build without optimisation.
 /// Untouched pages of the stack use no memory.
 pub(crate) const STACK_BYTES: usize = 256 << 10;
-/// A thread that waits for a context checks at this interval whether threads that this process
-/// lacks hold all contexts (zm-F3).
+/// A thread that waits for a context checks at this interval whether all contexts belong to threads
+/// that this process lacks (zm-F3).
 pub(crate) const MISSING_CONTEXT_TICK: Duration = Duration::from_millis(100);
-/// The maximum number of contexts, because one atomic word of 32 bits has a bit for each context.
+/// The maximum number of contexts. One atomic word of 32 bits has a bit for each context.
 pub(crate) const CONTEXTS_MAX: usize = 32;
 /// The minimum number of pages that one call populates. For fewer pages, the call saves no time.
 pub(crate) const POPULATED_MIN: usize = 4;
 
-// Waits for room, and packing.
+// Waiting for room, and packing.
 
 /// A fault waits at most this time for one eviction step of the pager thread (zm-H4).
 pub(crate) const ROOM_TIME: Duration = Duration::from_millis(100);
-/// A fault waits for room at most this time in all.
+/// The maximum time in all for which a fault waits for room.
 pub(crate) const ROOM_TIME_MAX: Duration = Duration::from_secs(1);
 /// A fault that waits for room checks at this interval whether a fork has closed the gate.
 pub(crate) const ROOM_TICK: Duration = Duration::from_millis(1);
@@ -89,8 +89,8 @@ pub(crate) const OVER_LIMIT_GAIN_SHARE: u64 = 128;
 pub(crate) const PROGRESS_SHARE: usize = 4;
 /// The pause after packing lasts this multiple of the packing's duration.
 pub(crate) const PACK_PAUSE: u32 = 16;
-/// The pause is computed from at most this duration of a packing. A longer packing was probably
-/// interrupted, because the process was stopped.
+/// The maximum duration of a packing from which the pause is computed. A longer packing was
+/// probably interrupted, because the process was stopped.
 pub(crate) const PACK_TIME_MAX: Duration = Duration::from_millis(200);
 /// The pager thread packs the device if this frees 1/`FREEABLE_SHARE` of the device's pages.
 pub(crate) const FREEABLE_SHARE: u64 = 8;
@@ -98,11 +98,11 @@ pub(crate) const FREEABLE_SHARE: u64 = 8;
 /// device's pages. The share is smaller than for the pager thread, because the caller has asked to
 /// free memory.
 pub(crate) const CALL_FREEABLE_SHARE: u64 = 100;
-/// The maximum size in bytes of a device that is packed as a whole, which takes some 50 ms.
+/// The maximum size in bytes of a device that is packed as a whole. This takes some 50 ms.
 pub(crate) const WHOLE_MAX: u64 = 64 << 20;
 /// The number of eviction steps between two checks of `FREEABLE_SHARE`.
 pub(crate) const COMPACTED_STEPS: usize = 16;
-/// A packing step frees 1/`STEP_SHARE` of the device's memory, or `STEP_BYTES` if this is more.
+/// A packing step frees `STEP_BYTES`, or 1/`STEP_SHARE` of the device's memory, whichever is more.
 pub(crate) const STEP_SHARE: u64 = 256;
 /// An eviction step evicts this number of bytes. Between two steps, a waiting fork can begin, and
 /// other threads can evict.
@@ -112,11 +112,11 @@ pub(crate) const AGAIN_TIME: Duration = Duration::from_millis(10);
 
 // The clock.
 
-/// An eviction ends after this number of consecutive clock windows whose blocks were refused
-/// (zm-L3).
+/// An eviction ends after this number of consecutive clock windows of which it evicted nothing,
+/// because the device or the kernel refused blocks (zm-L3).
 pub(crate) const REFUSED_WINDOWS_MAX: usize = 4;
-/// An eviction ends after this number of rounds that evicted nothing, in which hot blocks lose
-/// heat.
+/// An eviction ends after this number of rounds that evicted nothing. In each round, hot blocks
+/// lose heat.
 pub(crate) const ROUNDS_MAX: usize = HEAT_KEPT_MAX as usize + 2;
 /// The number of counters of `Pager::closings`. Several clock windows share a counter.
 pub(crate) const CLOSINGS: usize = 64;
@@ -125,8 +125,8 @@ pub(crate) const CLOSINGS: usize = 64;
 
 /// The copies of queued blocks use at most this share (1/64) of a limit.
 pub(crate) const WAITING_SHARE: u64 = 64;
-/// An evicting thread waits at most this time until a compressor thread that it has started runs.
-/// Until then, the kernel counts the new thread, but this crate does not (zm-A2).
+/// An evicting thread that starts a compressor thread waits at most this time until that thread
+/// runs. Until then, the kernel counts the new thread, but this crate does not (zm-A2).
 pub(crate) const START_TIME: Duration = Duration::from_micros(200);
 /// The number of starts that are skipped after the system refused to start a compressor thread.
 pub(crate) const REFUSED_STARTS: u32 = 1000;
@@ -137,8 +137,8 @@ pub(crate) const WEIGHED: usize = 16;
 pub(crate) const IDLE_TIME: Duration = Duration::from_millis(50);
 /// A thread that waits for the end of the compressor thread repeats its request at this interval.
 pub(crate) const END_TIME: Duration = Duration::from_millis(5);
-/// After the compressor thread was asked to end, this number of starts are skipped. The reason is
-/// that some programs count their threads and expect one, as Python does after a fork.
+/// The number of starts that are skipped after the compressor thread was asked to end. Some
+/// programs count their threads and expect only one, as Python does after a fork.
 pub(crate) const STARTS_AT_REST: u32 = 64;
 
 // Limits.
@@ -151,8 +151,8 @@ pub(crate) const SLOW_WINDOWS: u32 = 2;
 pub(crate) const SLOW_SHARE: u32 = 2;
 /// The share of fills that a sufficient limit would have prevented: nine in ten.
 pub(crate) const PREVENTED_SHARE: (u64, u64) = (9, 10);
-/// The number of bytes by which the device is allowed to grow before it is measured again. It grows
-/// by the maps of a new segment and the objects of a clock window.
+/// The device is allowed to grow by this number of bytes between two measurements: by the maps of a
+/// new segment and the objects of a clock window.
 pub(crate) const GROWTH_BYTES: u64 = 256 << 10;
 /// The reserve is at least this share (1/64) of the limit.
 pub(crate) const RESERVE_SHARE: u64 = 64;
@@ -170,8 +170,8 @@ pub(crate) const EXCESS_WEIGHT: u64 = 4;
 pub(crate) const OVER_LIMIT_FLOOR_SHARE: u64 = 4;
 /// Room is tight if unevictable memory leaves less than this share (1/16) of the limit.
 pub(crate) const TIGHT_SHARE: u64 = 16;
-/// The minimum pause after the first unsuccessful attempt. Each further unsuccessful attempt
-/// doubles the pause.
+/// The minimum pause after the first unsuccessful attempt to evict. Each further unsuccessful
+/// attempt doubles the pause.
 pub(crate) const PAUSE_MIN: Duration = Duration::from_millis(100);
 /// The longest pause, if attempts take little time.
 pub(crate) const PAUSE_MAX: Duration = Duration::from_millis(3200);
@@ -188,7 +188,7 @@ pub(crate) const BRAKED: u32 = 2;
 /// `SLOW_ROUNDS` rounds.
 pub(crate) const SLOW_ROUNDS: u32 = 8;
 /// If many blocks become resident during a pause, the next attempt is made at once. After the first
-/// failure, many blocks are more than a batch. Each further failure doubles this number, up to this
+/// failure, *many* means more than a batch. Each further failure doubles that number, up to this
 /// share (1/32) of the resident blocks.
 pub(crate) const NEW_SHARE: usize = 32;
 
@@ -196,22 +196,22 @@ pub(crate) const NEW_SHARE: usize = 32;
 
 /// The kernel's default maximum of mappings, used if the kernel's setting can't be read.
 pub(crate) const MAP_COUNT: usize = 65_530;
-/// The number of page tables that a probe frees. Other threads concurrently free fewer page tables.
+/// The number of page tables that `frees_tables` tries to free. Other threads free fewer.
 pub(crate) const TABLES: usize = 16;
-/// Errors report refused sizes of at least this number of bytes as too large.
+/// If a refused size is at least this number of bytes, the error reports that it is too large.
 pub(crate) const MANY: usize = 1 << 40;
 /// The number of buckets of a histogram. The last bucket counts times of at least 2^34 ns (17 s).
 pub(crate) const BUCKETS: usize = 36;
 
 /// The minimum size of a chunk in bytes. One page table maps this number of bytes.
 pub(crate) const CHUNK_BYTES: usize = 2 << 20;
-/// A region with fewer blocks can have a mapping for each block, under the kernel's default maximum
-/// of mappings.
+/// Under the kernel's default maximum of mappings, a region with fewer blocks can have a mapping
+/// for each block.
 pub(crate) const FEW_BLOCKS: usize = 8192;
 /// The maximum number of blocks in probation. More blocks would not improve the choice of blocks to
 /// evict.
 pub(crate) const PROBATION_MAX: usize = 4096;
-/// The minimum number of blocks in probation. With fewer blocks, probation would end at once.
+/// The minimum number of blocks in probation. With fewer, each block would leave probation at once.
 pub(crate) const PROBATION_MIN: usize = 64;
 /// The maximum number of address windows of all regions together. Each region has at least one.
 pub(crate) const REGIONS_MAX: usize = 128;
@@ -227,9 +227,9 @@ pub(crate) const NUMBERS_MAX: u64 = 1024;
 /// A request to a userfaultfd fails after this number of consecutive EAGAIN results.
 pub(crate) const TRIES_MAX: u32 = 10_000;
 /// A thread waits at most this time at the closed gate while a fork waits for threads inside. A
-/// thread inside the gate possibly waits for the allocator's lock. The thread at the gate possibly
-/// holds this lock, if its handler interrupted the allocator. So after this time the thread at the
-/// gate enters.
+/// thread inside the gate may wait for the allocator's lock. The thread at the gate may hold this
+/// lock, if its handler interrupted the allocator. So after this time the thread at the gate
+/// enters.
 pub(crate) const FORK_TIME: Duration = Duration::from_millis(20);
 /// After a failed attempt to stop the world, this number of further attempts of the same thread
 /// make no system call and wait for no other thread.

@@ -42,14 +42,16 @@ pub(crate) struct Own {
 static UNWIPED: Own =
     Own { state: AtomicU32::new(KNOWN), files: [const { AtomicU64::new(0) }; FILES] };
 static OWN: AtomicPtr<Own> = AtomicPtr::new(null_mut());
-/// The generation: the number of copies from the first process to this process.
+/// The generation: the number of times that a process was copied, from the first process to this
+/// one.
 static COPIES: AtomicU32 = AtomicU32::new(0);
 /// The process ID of the owner of this memory, or 0 before the first region is created.
 static PROCESS: AtomicI32 = AtomicI32::new(0);
 /// Null, or the function of type `fn(CopyDetectedBy)` that repairs a copy.
 static PUT_RIGHT: AtomicPtr<()> = AtomicPtr::new(null_mut());
 
-/// Returns the number of processors that this process could use at the first call.
+/// Returns the number of processors that this process was allowed to use at the first call of this
+/// function.
 pub fn processors() -> usize {
     static COUNT: AtomicUsize = AtomicUsize::new(0);
     let known = COUNT.load(Acquire);
@@ -76,7 +78,7 @@ pub(crate) enum CopyDetectedBy {
     Page,
 }
 
-/// Maps the page that is wiped in copies, before the first region is created. Each copy calls
+/// Before the first region is created, maps the page that is wiped in copies. Each copy calls
 /// `put_right` before it uses a region.
 pub(crate) fn begin(put_right: fn(CopyDetectedBy)) {
     PUT_RIGHT.store(put_right as *mut (), Release);

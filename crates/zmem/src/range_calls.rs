@@ -92,8 +92,7 @@ pub(crate) fn check_unpinned(pager: &Pager, blocks: Range<usize>) -> Result<(), 
     pinned.next().map_or(Ok(()), |block| Err(locked(pager, block)))
 }
 
-/// Makes blocks read as zeros, and frees their memory. After an error, some of the blocks have
-/// possibly been zeroed.
+/// Zeroes blocks, and frees their memory. After an error, some of the blocks may have been zeroed.
 pub(crate) fn dont_need(pager: &Pager, blocks: Range<usize>) -> Result<(), Error> {
     if pager.backend.fork_result() == ForkResult::Plain {
         pager.expect("memory can't be freed", pager.memory.drop_pages(pager.bytes_of(blocks)));
@@ -107,8 +106,8 @@ pub(crate) fn dont_need(pager: &Pager, blocks: Range<usize>) -> Result<(), Error
             State::Busy => compressor_thread::wait_for_block(pager, next, seen),
             _ if seen.is_kept() => return Err(locked(pager, next)),
             state => {
-                // The evicting thread possibly reads these blocks until it releases the eviction
-                // lock (zm-S3).
+                // The evicting thread may read these blocks until it releases the eviction lock
+                // (zm-S3).
                 let _clock = pager.eviction_lock.lock();
                 let may_go = |seen: WordValue| state != State::Resident || seen.pins() == 0;
                 let own = own_first(pager, next..blocks.end, state, may_go);
@@ -124,8 +123,8 @@ pub(crate) fn dont_need(pager: &Pager, blocks: Range<usize>) -> Result<(), Error
     Ok(())
 }
 
-/// Drops the contents of blocks, and publishes the blocks in the state `next`, which is `Untouched`
-/// or `Free`. The caller holds the eviction lock.
+/// Drops the contents of blocks, and publishes the blocks with the state `next`, which is
+/// `Untouched` or `Free`. The caller holds the eviction lock.
 pub(crate) fn drop_owned(pager: &Pager, own: OwnedRun<'_>, mut next: State) {
     if own.is_empty() {
         return;
@@ -157,8 +156,8 @@ pub(crate) fn drop_owned(pager: &Pager, own: OwnedRun<'_>, mut next: State) {
     });
 }
 
-/// Asserts that counters equal the sums over all blocks. No thread of the program accesses the
-/// memory during the call.
+/// Asserts that the pager's counters equal the sums over all blocks. No thread of the program
+/// accesses the memory during the call.
 pub(crate) fn check(pager: &Pager) {
     // The locks prevent the pager thread from evicting and packing during the check.
     let locks = (pager.eviction_lock.lock(), pager.packing.lock());

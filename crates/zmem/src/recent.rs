@@ -1,7 +1,7 @@
-//! The blocks that recent faults filled. From these blocks the pager recognizes threads that access
-//! blocks in ascending or descending order. A faulting thread does not evict the blocks that were
-//! filled last, because one instruction can need several blocks. If each fault evicted another
-//! block that the instruction needs, the instruction would fault forever.
+//! The last faults. From a thread's last fault, the pager recognizes that the thread accesses
+//! blocks in ascending or descending order. A faulting thread does not evict the blocks that the
+//! last faults accessed, because one instruction can need several blocks. If each fault evicted
+//! another block that the instruction needs, the instruction would fault forever.
 
 use crate::policy::{FAULTING_THREADS, RECENT_BYTES, RECENT_MAX, RECENT_MIN};
 use std::cell::Cell;
@@ -12,11 +12,11 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Spares {
     Nothing,
-    /// The blocks that were filled last. A faulting thread does not evict these blocks.
+    /// The blocks that the last faults accessed. A faulting thread does not evict these blocks.
     Recent,
 }
 
-/// The blocks that faults of all threads filled last.
+/// The blocks that the last faults accessed, whichever thread faulted.
 #[derive(Debug)]
 pub(crate) struct Recent {
     blocks: [AtomicUsize; RECENT_MAX],
@@ -65,7 +65,7 @@ pub(crate) struct Wanted {
 pub(crate) enum Side {
     Behind,
     Before,
-    /// Neighbours after the accessed block, and before it if there are too few after it.
+    /// Neighbours after the accessed block. If these are too few, also neighbours before the block.
     Both,
 }
 
@@ -84,8 +84,8 @@ pub(crate) enum Toucher {
     Other(u32),
 }
 
-/// The last faults of threads whose faults a fault thread handles. Threads with the same slot
-/// overwrite each other's data.
+/// The last fault of each thread whose faults are handled by fault threads. Threads with the same
+/// slot overwrite each other's data.
 #[derive(Debug)]
 pub(crate) struct Order([AtomicU64; FAULTING_THREADS]);
 
@@ -166,7 +166,7 @@ mod tests {
         assert_eq!(order.wanted(third, 104), None);
         order.note(third, &(0..300));
         assert_eq!((order.wanted(other, 104), order.wanted(third, 301)), (None, None));
-        // A slot holds at most 255 as the number of filled blocks.
+        // The number of filled blocks in a slot is at most 255.
         assert_eq!(order.wanted(third, 300), Some(Wanted::from_it_on(2 * 255)));
         assert_eq!(Order::default().wanted(own, 104), None);
     }

@@ -26,7 +26,7 @@ use std::sync::Arc;
 /// the process. So code that accesses a region must not block SIGSEGV by its mask or by `sa_mask`
 /// (for example by `sigfillset`). In a program that forks, a handler that can interrupt the
 /// allocator must access only [locked](Self::lock) ranges. Otherwise, the fork could wait for the
-/// allocator while the handler's fault waits for the fork. The pager overrides `mprotect` calls.
+/// allocator while the handler's fault waits for the fork. Evictions undo calls of `mprotect`.
 ///
 /// ```
 /// let options = zmem::Options { limit: Some(16 << 20), ..zmem::Options::default() };
@@ -53,7 +53,7 @@ impl Region {
     /// Fails if the options contradict each other, or if the system refuses memory.
     pub fn new(bytes: usize, options: Options) -> Result<Self, Error> {
         let block = options.sizes()?.block;
-        // A large region consists of whole chunks, because it can need larger blocks (zm-M2).
+        // A large region consists of whole chunks, because its blocks can exceed `block` (zm-M2).
         let least = if bytes / block < policy::FEW_BLOCKS { block } else { policy::CHUNK_BYTES };
         let whole = bytes.checked_next_multiple_of(least).filter(|&whole| whole > 0);
         let whole = whole.ok_or(Error::Size { bytes, block })?;
@@ -64,8 +64,8 @@ impl Region {
         Self::of(memory, bytes, &options)
     }
 
-    /// Manages the blocks that lie entirely in existing memory. Dropping the region fills all of
-    /// these blocks and ends the management.
+    /// Manages existing memory: the blocks that lie entirely in it. Dropping the region fills all
+    /// of these blocks and ends the management.
     ///
     /// # Safety
     /// The memory is private, anonymous, readable and writable. During the lifetime of the region,
@@ -128,7 +128,7 @@ impl Region {
         Ok(start / size..if start == end { start / size } else { end.div_ceil(size) })
     }
 
-    /// Evicts the coldest blocks, `bytes` bytes rounded up. Returns the number of evicted bytes.
+    /// Evicts `bytes` bytes of the coldest blocks, rounded up. Returns the number of evicted bytes.
     pub fn reclaim(&self, bytes: usize) -> usize {
         self.calls.reclaim(bytes)
     }
@@ -152,8 +152,8 @@ impl Region {
     /// Zeroes a range. Blocks that lie entirely in the range use no memory after the call.
     ///
     /// # Errors
-    /// [`Error::Range`]; [`Error::Forked`]; [`Error::Locked`] if a whole block of the range is
-    /// locked. An error changes nothing, unless another thread locks a block during the call.
+    /// [`Error::Range`], [`Error::Forked`], or [`Error::Locked`] if a whole block of the range is
+    /// locked. A failed call changes nothing, unless another thread locks a block during it.
     pub fn dont_need(&mut self, range: Range<usize>) -> Result<(), Error> {
         // SAFETY: the region is borrowed mutably, so no other reference to its bytes lives.
         unsafe { self.dont_need_shared(range) }
@@ -175,8 +175,8 @@ impl Region {
         let whole = first / size..last / size;
         range_calls::check_unpinned(&self.calls.pager, whole.clone())?;
         let zero = |part: Range<usize>| {
-            // SAFETY: `blocks` checked that `part` is in the region. The caller permits it to be
-            // zeroed.
+            // SAFETY: `blocks` checked that `part` is in the region. The caller permits this code
+            // to zero `part`.
             unsafe { self.as_ptr().add(part.start).write_bytes(0, part.len()) }
         };
         zero(range.start..first);
@@ -191,7 +191,7 @@ impl Region {
     /// passed to system calls.
     ///
     /// # Errors
-    /// [`Error::Range`]; [`Error::Forked`]; [`Error::Locked`] if a block has 65,535 locks.
+    /// [`Error::Range`], [`Error::Forked`], or [`Error::Locked`] if a block has 65,535 locks.
     pub fn lock(&self, range: Range<usize>) -> Result<Locked<'_>, Error> {
         let blocks = self.blocks(&range)?;
         // After an error, blocks that this call pinned can be evicted again.
@@ -202,7 +202,7 @@ impl Region {
     /// Sets or removes the limit of the region.
     ///
     /// # Errors
-    /// [`Error::Limit`] if an empty region needs more; [`Error::Forked`]. An error changes nothing.
+    /// [`Error::Limit`] if an empty region needs more, or [`Error::Forked`]. Both change nothing.
     pub fn set_limit(&self, limit: Option<u64>) -> Result<(), Error> {
         self.calls.inside(|pager| pager.limit.set(limit))??;
         self.calls.seek_room();
@@ -219,8 +219,8 @@ impl Region {
         self.calls.pager.memory.start().as_ptr()
     }
 
-    /// Asserts that the counters equal the sums over all blocks. No other thread is allowed to use
-    /// the region during the call.
+    /// Asserts that the region's counters equal the sums over all blocks. No other thread is
+    /// allowed to use the region during the call.
     pub fn check(&self) {
         let _no_one_here = self.calls.inside(range_calls::check);
     }

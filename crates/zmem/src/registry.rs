@@ -2,10 +2,10 @@
 //!
 //! # Safety
 //! A `Place` refers to a window of a pager from [`add`] until [`remove`]. If `end` of the place is
-//! not 0, its `pager`, `start` and `end` belong together. [`remove`] first sets `end` to 0, and
-//! then waits until no reader is counted. A reader first counts itself, then loads `end`, and then
-//! loads `start`. All of these accesses are sequentially consistent. So either `remove` waits for
-//! the reader, or the reader loads 0 from `end`.
+//! not 0, its `pager`, `start` and `end` describe the same window. [`remove`] first sets `end` to
+//! 0, and then waits until no reader is counted. A reader first counts itself, then loads `end`,
+//! and then loads `start`. All of these accesses are sequentially consistent. So either `remove`
+//! waits for the reader, or the reader loads 0 from `end`.
 #![allow(unsafe_code)]
 
 use crate::Error;
@@ -37,9 +37,9 @@ static PLACES: [Place; REGIONS_MAX] = [const { Place::new() }; REGIONS_MAX];
 /// The number of places that were ever used. These are the first places of the table.
 static USED: AtomicUsize = AtomicUsize::new(0);
 
-/// The number of address windows that were removed. A fault outside of all windows possibly results
-/// from an access before a removal. The memory possibly belongs to the program again, so the
-/// instruction is repeated once.
+/// The number of address windows that were removed. A fault outside of all windows may result from
+/// an access before the removal of a window. After the removal, the memory may belong to the
+/// program again, so the instruction is repeated once.
 pub(crate) static ENDED: AtomicU32 = AtomicU32::new(0);
 
 /// Locked while an address window is added. Threads lock this value only inside the gate, so a
@@ -102,10 +102,10 @@ impl Place {
     }
 }
 
-/// Checks that no region contains some of `addresses`.
+/// Checks that no region contains any of `addresses`.
 ///
 /// # Errors
-/// [`Error::Overlap`] if a region contains some of `addresses`.
+/// [`Error::Overlap`] if a region contains any of `addresses`.
 pub(crate) fn check_free(addresses: &Range<usize>) -> Result<(), Error> {
     let overlaps =
         |other: &Range<usize>| other.start < addresses.end && addresses.start < other.end;
@@ -117,7 +117,7 @@ pub(crate) fn check_free(addresses: &Range<usize>) -> Result<(), Error> {
 /// `map` maps these addresses, after the check that no other region contains them.
 ///
 /// # Errors
-/// [`Error::Regions`] if the table is full; [`Error::Overlap`]; errors of `map`.
+/// [`Error::Regions`] if the table is full, [`Error::Overlap`], or an error of `map`.
 ///
 /// # Safety
 /// The pager lives until [`remove`] has returned.
@@ -139,8 +139,7 @@ pub(crate) unsafe fn add(
 }
 
 /// Removes all windows of a pager, and waits for faults that the pager is handling. The pager gets
-/// no further faults. The caller is outside the gate, because these faults possibly wait at the
-/// gate.
+/// no further faults. The caller is outside the gate, because these faults may wait at the gate.
 pub(crate) fn remove(pager: &Pager) {
     let is_it = |place: &&Place| {
         place.end.load(SeqCst) > 0 && std::ptr::eq(place.pager.load(SeqCst), pager)
@@ -176,7 +175,7 @@ pub(crate) fn with_pager<T>(address: usize, work: impl FnOnce(&Pager) -> T) -> O
 
 fn with_pager_of<T>(places: &[Place], address: usize, work: impl FnOnce(&Pager) -> T) -> Option<T> {
     let mut work = Some(work);
-    // A place that is being cleared or filled possibly seems to contain the address. If
+    // A place that is being cleared or filled can seem to contain the address. If
     // `Place::with_pager` then finds that the place does not contain it, the search continues.
     let mut held = places.iter().filter(|place| place.addresses().contains(&address));
     held.find_map(|place| place.with_pager(address, |pager| work.take().map(|work| work(pager))))?

@@ -40,7 +40,7 @@ pub(crate) fn make_room(pager: &Pager, blocks: usize, buf: &mut [u8]) {
         return;
     }
     // The holder of the lock does not wait for threads that wait here (zm-S4). A copy of the
-    // process possibly lacks the thread that holds the lock, so in a copy the lock is only tried.
+    // process may lack the thread that holds the lock, so in a copy the lock is only tried.
     let waits = is_full && !GATE.is_torn();
     let clock =
         if waits { Some(pager.eviction_lock.lock()) } else { pager.eviction_lock.try_lock() };
@@ -57,10 +57,10 @@ pub(crate) fn make_room(pager: &Pager, blocks: usize, buf: &mut [u8]) {
     }
 }
 
-/// Calls `evict`, and records whether the eviction was successful: whether it evicted
+/// Calls `evict`, and records whether the eviction was successful: whether it evicted at least
 /// 1/`PROGRESS_SHARE` of the `wanted` blocks. Blocks that became resident again because they did
 /// not compress do not count as evicted. Without the record, each further fault or call would try
-/// to evict all of these blocks again.
+/// to evict all incompressible blocks again.
 pub(crate) fn paced(pager: &Pager, wanted: usize, evict: impl FnOnce() -> usize) {
     let returned = || pager.compressor.returned.load(Relaxed);
     let dense = || pager.counters.incompressible.load(Relaxed);
@@ -96,8 +96,8 @@ fn regain_limit(pager: &Pager) {
 }
 
 /// Packs the device if room is tight and no other thread packs. The caller is inside the gate.
-/// Packing allocates memory, so a fault that has possibly interrupted the allocator does not call
-/// this function.
+/// Packing allocates memory, so this function is not called in a fault that may have interrupted
+/// the allocator.
 fn pack_where_tight(pager: &Pager) {
     if let Some(mut packing) = pager.packing.try_lock() {
         pack_if_tight(pager, &mut packing);
@@ -138,7 +138,7 @@ fn wait_for_room(pager: &Pager, blocks: usize) {
 }
 
 /// Packs the device if this frees 1/`share` of the device's pages. Returns whether pages were
-/// freed, or `None` if another thread packs.
+/// freed. Returns `None` if another thread packs and this thread does not wait.
 pub(crate) fn compact(pager: &Pager, waits: Waits, share: u64) -> Option<bool> {
     pack_by(pager, waits, |_| pack(pager, share))
 }
@@ -152,7 +152,8 @@ fn pack(pager: &Pager, share: u64) -> bool {
 }
 
 /// Packs a small device as a whole, because evictions leave many of its pages partly filled. The
-/// device is packed only if more bytes were stored since the last packing than the device uses.
+/// device is packed only if, since the last such packing, at least as many bytes were evicted as
+/// the device uses.
 pub(crate) fn compact_whole(pager: &Pager) {
     pack_by(pager, Waits::ForOthers, |packing| {
         let used = pager.device.mm_stat().mem_used_total;
@@ -167,11 +168,10 @@ pub(crate) fn compact_whole(pager: &Pager) {
 /// The behavior of a thread that wants to pack the device while another thread packs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Waits {
-    /// The thread waits, unless this process is a copy, which possibly lacks the other thread
-    /// (zm-F3).
+    /// The thread waits, unless this process is a copy, which may lack the other thread (zm-F3).
     ForOthers,
-    /// The thread does not pack. The pager thread uses this value, because faults possibly wait for
-    /// the pager thread.
+    /// The thread does not pack. The pager thread uses this value, because faults may wait for the
+    /// pager thread.
     Never,
 }
 

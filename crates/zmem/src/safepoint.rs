@@ -1,5 +1,5 @@
 //! Counts the threads that run the program's code. A thread is at a safepoint while it waits in a
-//! system call for which the kernel accesses only pinned memory. A thread is alone if all other
+//! system call during which the kernel accesses only pinned memory. A thread is alone if all other
 //! threads are at safepoints (zm-A6).
 //!
 //! ```text

@@ -47,8 +47,8 @@ pub(crate) enum State {
     Evicted,
     /// One thread owns the block and changes it, or the block is queued (zm-Q1).
     Busy,
-    /// The block is in an arena, and the program does not use it. An access is the program's own
-    /// fault.
+    /// The block is in an arena, and the program does not use it. A fault on the block belongs to
+    /// the program.
     Free,
     /// The block is in an arena, and part of the program's own mapping. This crate does not access
     /// it.
@@ -196,7 +196,7 @@ impl BlockWord {
     /// threads that wait for the block.
     pub(crate) fn publish(&self, state: State, change: impl Fn(WordValue) -> WordValue) {
         debug_assert!(self.load().state() == State::Busy && state != State::Busy);
-        // Other threads possibly remove pins at the same time.
+        // Other threads may remove pins at the same time.
         let next = |word: u32| Some(change(WordValue(word & !WAITED).with_state(state)).0);
         let before = self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, next);
         if before.is_ok_and(|before| before & WAITED != 0) {
@@ -204,7 +204,7 @@ impl BlockWord {
         }
     }
 
-    /// Waits until the block's owner publishes a state. The wait possibly ends early.
+    /// Waits until the block's owner publishes a state. The wait can end early.
     pub(crate) fn wait(&self, seen: WordValue) {
         debug_assert!(seen.state() == State::Busy);
         let waited = WordValue(seen.0 | WAITED);

@@ -13,11 +13,11 @@ pub struct Stats {
     /// The backend that handles accesses to absent blocks: `signal`, `signal-mappings`,
     /// `signal-remap`, `userfaultfd`, `userfaultfd-sigbus`, or `none` in a child.
     pub backend: &'static str,
-    /// A description of the backend, and the reason why it was chosen. Later versions possibly
-    /// change the text.
+    /// A description of the backend, and the reason why it was chosen. Later versions may change
+    /// the text.
     pub backend_reason: &'static str,
     /// The size of a block in bytes. A block is evicted as a whole. The size is that of the
-    /// requested order, or a multiple if smaller blocks could need too many mappings.
+    /// requested order, or a multiple of it if smaller blocks could need too many mappings.
     pub block: usize,
     /// The limit of `held` in bytes, if a limit is set.
     pub limit: Option<u64>,
@@ -29,7 +29,7 @@ pub struct Stats {
     pub resident: u64,
     /// The largest value of `resident` so far, in bytes.
     pub resident_max: u64,
-    /// Bytes that the device uses, with all its tables and streams.
+    /// Bytes that the device uses, including all its tables and streams.
     pub device: u64,
     /// Bytes of the device's pages that hold compressed blocks.
     pub pool: u64,
@@ -46,7 +46,7 @@ pub struct Stats {
     pub faults: Histogram,
     /// Blocks that were accessed while they were untouched.
     pub first_touches: u64,
-    /// Blocks that were accessed in probation, which needs no decompression.
+    /// Blocks that were accessed in probation. Such an access needs no decompression.
     pub kept: u64,
     /// Blocks that were filled from the device.
     pub filled: u64,

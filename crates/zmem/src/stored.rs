@@ -12,13 +12,13 @@ use std::ops::Range;
 use std::sync::atomic::Ordering::{AcqRel, Relaxed};
 
 /// Frees the data of blocks on the device. Returns whether all of these data were freed. To free a
-/// part of a device block, the device needs memory, which the system possibly refuses.
+/// part of a device block, the device needs memory, which the system may refuse.
 pub(crate) fn discard(pager: &Pager, blocks: Range<usize>) -> bool {
     let bytes = pager.bytes_of(blocks);
     pager.device.discard(bytes.start as u64, bytes.len() as u64).is_ok()
 }
 
-/// Records that blocks possibly have copies, so that `drop_copies` finds these copies.
+/// Records that blocks may have copies, so that `drop_copies` finds these copies.
 pub(crate) fn note_copies(pager: &Pager, blocks: Range<usize>) {
     for window in blocks.start / CLOCK_WINDOW..blocks.end.div_ceil(CLOCK_WINDOW) {
         // The bit is written even if it is already set. So the thread that clears the bit sees the
@@ -71,8 +71,8 @@ pub(crate) fn defer(pager: &Pager, run: Range<usize>, data: &[u8]) -> Outcome {
 /// Stores the blocks of a run that are not all zeros. Returns the fate of each block.
 pub(crate) fn store(pager: &Pager, run: Range<usize>, data: &[u8]) -> Outcome {
     let mut outcome = ALL_STORED;
-    // The number of blocks in a block of the device, or 1 if blocks are larger than blocks of the
-    // device (zm-M2).
+    // The number of blocks of the region in a block of the device, or 1 if blocks of the region are
+    // larger (zm-M2).
     let step = (pager.sizes.device_block / pager.sizes.block).max(1);
     let of = |blocks: &Range<usize>| {
         &data[pager.bytes_of(blocks.start - run.start..blocks.end - run.start)]
@@ -95,8 +95,8 @@ pub(crate) fn store(pager: &Pager, run: Range<usize>, data: &[u8]) -> Outcome {
     outcome
 }
 
-/// Writes blocks to the device. Returns whether the stored blocks use less memory. Counts blocks
-/// that the device refused or that did not compress.
+/// Writes blocks to the device. Returns whether this saves memory. Counts blocks that the device
+/// refused or that did not compress.
 pub(crate) fn is_stored(pager: &Pager, blocks: Range<usize>, data: &[u8]) -> bool {
     let at = pager.bytes_of(blocks.clone()).start as u64;
     // A raw block saves no memory. So a block stays resident if more than half of its device blocks

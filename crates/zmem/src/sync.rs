@@ -12,8 +12,7 @@ use rustix::thread::futex;
 #[cfg(not(loom))]
 use std::time::Duration;
 
-/// Waits for a [`wake`] of `word`, if `word` still has the value `seen`. The wait possibly ends
-/// early.
+/// Waits for a [`wake`] of `word`, if `word` still has the value `seen`. The wait can end early.
 #[cfg(not(loom))]
 pub(crate) fn wait(word: &AtomicU32, seen: u32) {
     let mut patience = page::Patience::new("a word of another thread's");
@@ -44,7 +43,7 @@ pub(crate) fn wake(word: &AtomicU32) {
     let _count = futex::wake(word, futex::Flags::PRIVATE, i32::MAX as u32);
 }
 
-/// A futex made of loom's types. One lock protects both the comparison before a wait, and a wake.
+/// A futex made of loom's types. One lock protects both the comparison before a wait and the wake.
 #[cfg(loom)]
 mod model {
     use super::{AtomicU32, Ordering};

@@ -24,7 +24,7 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst, fence};
 
 /// The number of links of /proc/self/task in addition to one link for each thread.
 const LINKS: usize = 2;
-/// The unit of the upper half of `OWN`, which counts changes.
+/// The value that is added to `OWN` to count one change in the upper half.
 const CHANGE: u64 = 1 << 32;
 
 /// The number of this crate's threads (lower half), and the number of times that it has changed
@@ -33,8 +33,8 @@ static OWN: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
     static IS_OWN: Cell<bool> = const { Cell::new(false) };
-    /// The number of attempts in which this thread still makes no system call and waits for no
-    /// thread (`ASKED_LATER`), and the number of such attempts after the next failure.
+    /// The number of further attempts in which this thread makes no system call and waits for no
+    /// thread (`ASKED_LATER`), and the value of this number after the next failure.
     static LATER: Cell<(u32, u32)> = const { Cell::new((0, ASKED_LATER)) };
 }
 

@@ -1,9 +1,9 @@
 //! The requests that are sent to the kernel through a userfaultfd.
 //!
 //! # Safety
-//! Numbers and structures follow the kernel's interface, which is the same on all supported
-//! processors. Each range lies in [`Managed`] memory. The caller owns the blocks of the range, or
-//! has exclusive access to these blocks, as [`memory`](crate::memory) requires.
+//! The numbers and structures of this module follow the kernel's interface, which is the same on
+//! all supported processors. Each range lies in [`Managed`] memory. The caller owns the blocks of
+//! the range, or has exclusive access to these blocks, as [`memory`](crate::memory) requires.
 #![allow(unsafe_code)]
 
 mod open;
@@ -20,7 +20,7 @@ use rustix::io::Errno;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering::AcqRel, Ordering::Acquire, Ordering::Release};
 
-/// A fault that a message reports.
+/// A fault that a message of the userfaultfd reports.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fault {
     pub(crate) address: usize,
@@ -153,7 +153,7 @@ impl Uffd {
         .map_err(|short| short.errno)
     }
 
-    /// Fills those pages of `range` that are absent with zeros.
+    /// Fills the absent pages of `range` with zeros, and skips all other pages.
     pub(crate) fn fill_holes(&self, memory: &Managed, range: Range<usize>) -> Result<(), Errno> {
         let page = page::page_size();
         for at in range.step_by(page) {

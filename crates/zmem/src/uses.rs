@@ -19,7 +19,7 @@ use std::ops::Range;
 /// The use of an arena's blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
-    /// The blocks are not used. An access is the program's own fault.
+    /// The blocks are not used. A fault on these blocks belongs to the program.
     Free,
     /// The blocks are readable and writable, and are evicted and filled like blocks of a region.
     Managed,
@@ -40,7 +40,7 @@ impl Use {
 }
 
 /// Changes the use of blocks at the start of `blocks`, without a context. Stops before the first
-/// chunk that must be opened. Returns the first block whose use is not changed.
+/// chunk that must be opened. Returns the first block whose use was not changed.
 pub(crate) fn set_use_of_closed(pager: &Pager, blocks: Range<usize>, to: Use) -> usize {
     let mut next = blocks.start;
     while next < blocks.end {
@@ -183,8 +183,8 @@ mod tests {
     use std::thread;
     use std::time::Duration;
 
-    /// A running eviction possibly reads a block in place, so the block becomes plain only after
-    /// this eviction.
+    /// A running eviction may read a block in place, so the block becomes plain only after this
+    /// eviction.
     #[test]
     fn what_is_being_stored_is_plain_no_sooner_than_that_ends() {
         let memory = Managed::map(2 << 20, 2 << 20).unwrap();

@@ -36,7 +36,7 @@ impl Workers {
             if worker.is_some() {
                 pager.waker.process.store(generation().wrapping_add(1), Relaxed);
             }
-            // A child possibly begins above its limit, and no fault has woken the new thread yet.
+            // A child may begin above its limit, and no fault has woken the new thread yet.
             if worker.is_some() && pager.limit.is_wanted(0) {
                 pager.limit.set_no_progress(false);
                 pager.waker.wake();
@@ -56,8 +56,8 @@ impl Workers {
 }
 
 fn run(pager: &Pager) {
-    // The pager thread has a buffer of its own, because faults that wait for this thread possibly
-    // hold all contexts.
+    // The pager thread has a buffer of its own, because faults that wait for this thread may hold
+    // all contexts.
     let mut buf = vec![0; pager.bytes_of(0..pager.batch()).len()];
     let mut evicted = 0;
     loop {

@@ -55,7 +55,7 @@ fn filled(region: &Region) -> (u64, u64, u64) {
 }
 
 fn assert_alone(region: &Region) {
-    // After a failed attempt to be alone, a thread makes no further attempt for some faults.
+    // After a failed attempt to be alone, a thread makes no further attempt during its next faults.
     filled(region);
     let (all, in_place, marked) = filled(region);
     assert!(all > 0 && all == in_place, "{in_place} of {all} in place");
@@ -250,8 +250,9 @@ fn look_as_by_vfork(region: &Region, closes: bool) -> u64 {
     shared.sum.into_inner()
 }
 
-/// A child of `vfork` is alone only if its parent has no other threads, because such threads
-/// continue to run. A file in /proc that the child opens does not show the parent's threads.
+/// A child of `vfork` is alone only if its parent has no other threads, because the parent's
+/// threads continue to run. A file in /proc that the child opens does not show the parent's
+/// threads.
 #[test]
 fn a_child_of_vfork_counts_its_parents_threads() {
     in_child(|| {

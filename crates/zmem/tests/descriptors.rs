@@ -178,7 +178,7 @@ fn a_child_that_may_not_be_looked_at_reads_its_memory() {
                 give_up_user();
                 use_all(&mut region);
             });
-            // Children use the region after all descriptors were closed, by the child itself or
+            // Each child uses the region after all descriptors were closed, by the child itself or
             // before the fork.
             give_up_user();
             in_child(|| {

@@ -130,7 +130,7 @@ fn a_limit_that_can_not_be_kept_costs_little_while_nothing_happens() {
     });
 }
 
-/// Simultaneous faults, each of up to 64 blocks, exceed the limit by an eighth at most, even while
+/// Simultaneous faults, each of up to 64 blocks, exceed the limit by at most an eighth, even while
 /// forks stop the pager thread.
 #[test]
 fn faults_at_once_do_not_pass_the_limit_together() {

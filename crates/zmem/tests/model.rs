@@ -8,9 +8,9 @@ use testkit::child::in_child;
 use testkit::pager::{Event::*, PagerModel, Setup, *};
 use testkit::{Run, replay, run, run_any, scaled, seed};
 
-/// Runs `work` in a child, which has time to shorten a failing list of events. Only one child runs
-/// at a time. If a process forked while another test printed a panic, locks of `std` would stay
-/// locked in the child.
+/// Runs `work` in a child that has enough time to shorten a failing list of events. Only one child
+/// runs at a time. If a process forked while another test printed a panic, locks of `std` would
+/// stay locked in the child.
 fn alone(work: impl FnOnce()) {
     static TURN: Mutex<()> = Mutex::new(());
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -60,7 +60,7 @@ fn a_block_has_a_largest_number_of_locks() {
     alone(|| replay::<PagerModel>(Setup::new(Signal, 3 << 12), &locks));
 }
 
-/// Returns events on which a region with the planted fault fails.
+/// Returns events that make a region with the planted fault fail.
 fn evicted_and_filled() -> [Event; 2] {
     [Write { at: 0, len: 4096, data: Pieces(1, 256) }, Reclaim { bytes: 4096 }]
 }

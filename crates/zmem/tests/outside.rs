@@ -213,7 +213,7 @@ impl Under {
     }
 }
 
-/// After any operations, the contents of regions equal their copies, even in children.
+/// After random operations, the contents of each region equal its copy, even in children.
 #[test]
 fn regions_are_as_their_copies() {
     let mut rng = Rng::with_seed(testkit::seed(7));

@@ -181,8 +181,8 @@ fn a_program_may_protect_what_is_resident_itself() {
     });
 }
 
-/// Faults on pages that the program has protected are the program's own, even while the pager
-/// closes other blocks.
+/// Faults on pages that the program has protected are passed to the program's handler, even while
+/// the pager closes other blocks.
 #[test]
 fn what_a_program_protected_is_its_own_while_other_blocks_go() {
     in_child(|| {
@@ -210,7 +210,7 @@ fn what_a_program_protected_is_its_own_while_other_blocks_go() {
     });
 }
 
-/// The C library changes the group ID of each thread by a signal to this thread. No thread is
+/// The C library changes the group ID of each thread by a signal to that thread. No thread is
 /// allowed to block this signal for long.
 #[test]
 fn a_program_may_change_its_group_while_a_thread_evicts() {

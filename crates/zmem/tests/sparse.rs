@@ -38,7 +38,7 @@ fn is_whole(region: &Region) -> bool {
     (0..region.len()).step_by(STEP).all(|at| region[at] == (at / STEP) as u8 | 1)
 }
 
-/// Tests with a region whether the kernel frees page tables. Returns the result.
+/// Returns whether the kernel frees page tables. The test evicts all blocks of `region`.
 fn frees_tables(region: &Region) -> bool {
     let before = region.stats().held - region.stats().resident;
     region.reclaim(usize::MAX);
@@ -62,7 +62,7 @@ fn hold_page_tables(backend: BackendKind) {
         let all = now[0] - before[0] + now[1] - before[1];
         println!("{backend:?}: {all} taken, {held} held");
         assert!(all <= held + held / 50, "{all} taken, {held} held");
-        // With other backends, blocks possibly have page tables in a second range of addresses too.
+        // With other backends, blocks may have page tables in a second range of addresses too.
         assert!(backend != BackendKind::Signal || held <= all + all / 10, "{all}, {held} held");
         let has_freed = frees_tables(&region);
         let (now, held) = (taken(), region.stats().held);

@@ -66,8 +66,7 @@ impl AtomicFile {
     /// not change the file system.
     ///
     /// # Errors
-    /// The same as for [`new`](Self::new), except EBUSY and EPERM, whose causes are possibly
-    /// temporary.
+    /// The same as for [`new`](Self::new), except EBUSY and EPERM, whose causes may be temporary.
     pub fn check(given: &Path) -> io::Result<()> {
         let (place, _) = resolve(given)?;
         let is_too_long = |error: &io::Error| error.kind() == io::ErrorKind::InvalidFilename;
@@ -93,7 +92,7 @@ impl AtomicFile {
     /// Makes the file durable, with its final permissions.
     ///
     /// # Errors
-    /// A system call failed. The file is possibly not durable.
+    /// A system call failed. The file might not be durable.
     pub fn sync(&self) -> io::Result<()> {
         self.file.set_permissions(self.permissions.clone())?;
         self.file.sync_all()

@@ -102,7 +102,7 @@ impl Device {
     ///
     /// # Errors
     /// [`Error::Range`]; [`Error::Backing`] or an error of damaged data. If stored data can't be
-    /// read, a part of `buf` has possibly been overwritten.
+    /// read, a part of `buf` may have been overwritten.
     pub fn read(&self, offset: u64, buf: &mut [u8]) -> Result<(), Error> {
         request::read(&self.table, offset, buf)
     }
@@ -243,8 +243,8 @@ impl Device {
         true
     }
 
-    /// Returns true if a request for `len` bytes at `offset` possibly has to wait for the backing
-    /// store. The result is only a hint, because it is possibly outdated at once.
+    /// Returns true if a request for `len` bytes at `offset` may have to wait for the backing
+    /// store. The result is only a hint, because it may be outdated at once.
     pub fn may_wait(&self, offset: u64, len: u64) -> bool {
         request::may_wait(&self.table, offset, len)
     }

@@ -408,7 +408,7 @@ impl Error {
     }
 
     /// Returns the error with its slot raised to at least `first`. The error of a block contains
-    /// the block's first slot, which possibly precedes the slot at which the request stopped.
+    /// the block's first slot, which may precede the slot at which the request stopped.
     pub(crate) fn not_before(mut self, first: u64) -> Self {
         match &mut self {
             Error::OutOfMemory { slot, .. }

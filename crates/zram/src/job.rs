@@ -71,7 +71,7 @@ struct CurrentJob {
     is_cancelled: bool,
 }
 
-/// The job under way. Abandoned jobs possibly still run.
+/// The job under way. Abandoned jobs may still run.
 pub(crate) struct Job<'j> {
     jobs: &'j Jobs,
     number: u64,
@@ -183,8 +183,7 @@ impl<'j> Job<'j> {
         if ends(job, is_cancelled) { Err(Error::Cancelled) } else { Ok(()) }
     }
 
-    /// Returns true if the job was abandoned. After an abandoned job, another job has possibly
-    /// begun.
+    /// Returns true if the job was abandoned. After an abandoned job, another job may have begun.
     pub(crate) fn is_given_up(&self) -> bool {
         self.with(|_, _| false).is_err()
     }

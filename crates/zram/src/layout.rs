@@ -165,8 +165,8 @@ pub(crate) fn slots_touched(offset: u64, len: usize) -> Range<u32> {
     (offset / SLOT_BYTES as u64) as u32..end as u32
 }
 
-/// Returns the slots that lie completely in the range of `len` bytes at `offset`. The result is
-/// possibly empty.
+/// Returns the slots that lie completely in the range of `len` bytes at `offset`. The result may be
+/// empty.
 pub(crate) fn slots_covered(offset: u64, len: u64) -> Range<u64> {
     let first = offset.div_ceil(SLOT_BYTES as u64);
     first..((offset + len) / SLOT_BYTES as u64).max(first)

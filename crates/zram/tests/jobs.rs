@@ -1,5 +1,4 @@
-//! Tests the progress and cancellation of jobs, and the prediction that a request will possibly
-//! wait.
+//! Tests the progress and cancellation of jobs, and the prediction that a request may have to wait.
 #![allow(clippy::unwrap_used)]
 
 use std::io::{self, Read, Write};

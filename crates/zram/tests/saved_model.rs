@@ -7,8 +7,8 @@ use testkit::{run_any, scaled};
 #[test]
 fn a_damaged_file_is_restored_as_it_was_or_what_is_lost_is_named() {
     let (mut restored, mut refused) = (0, 0);
-    // A file with few changes is possibly restored. A file with many changes is rejected at the
-    // first damage.
+    // A file with few changes may be restored. A file with many changes is rejected at the first
+    // damage.
     for nth in 0..scaled(300, 20_000) as u64 {
         let report = run_any::<SavedModel>(nth, 1 + nth as usize % 8).unwrap();
         (restored, refused) = (restored + report.restored, refused + report.refused);

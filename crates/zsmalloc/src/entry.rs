@@ -150,9 +150,8 @@ impl Entry {
     }
 
     /// Sets the flags of the entry's object to the result of `choose`. Calls `choose` until it
-    /// returns the flags that the object has, because a reader possibly changes the data that
-    /// `choose` reads. Returns false if the entry holds no object, and an error if the entry is
-    /// locked.
+    /// returns the flags that the object has, because a reader may change the data that `choose`
+    /// reads. Returns false if the entry holds no object, and an error if the entry is locked.
     pub(crate) fn set_flags_if_unlocked(
         &self,
         choose: impl Fn(Location) -> u8,

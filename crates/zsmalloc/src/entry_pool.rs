@@ -134,8 +134,8 @@ impl EntryPool {
         EntryWriteGuard::lock_existing(repaired_or_panic(&self.0), index, |_| true)
     }
 
-    /// Returns the number of the first entry from `index` on that possibly exists. All entries
-    /// between `index` and this entry are empty.
+    /// Returns the number of the first entry from `index` on that may exist. All entries between
+    /// `index` and this entry are empty.
     pub fn first_made(&self, index: u64) -> Option<u64> {
         // A node may have entries beyond the pool's last entry.
         let made = repaired_or_left_behind(&self.0).entries().first_made(index)?;

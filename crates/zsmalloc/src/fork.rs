@@ -67,8 +67,8 @@ fn at_fork(inner: &PoolInner, step: Step) {
 }
 
 /// A pool that is repaired, or is left behind and needs no repair. Only this type gives access to
-/// the pool's entries. The value must not be kept beyond the current call, because a fork possibly
-/// follows.
+/// the pool's entries. The value must not be kept beyond the current call, because a fork may
+/// follow.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RepairedPool<'p>(&'p PoolInner);
 

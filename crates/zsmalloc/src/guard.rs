@@ -63,8 +63,8 @@ fn alloc_slot(inner: &PoolInner, class: &Class, index: u32) -> Result<NewSlot, E
                         inner.lock(class).insert(zspage);
                         continue;
                     }
-                    // A supply that refuses memory for metadata possibly grants memory after
-                    // retained pages were released.
+                    // Memory for metadata was refused. The supply may grant it after retained pages
+                    // have been released, so they are released before the next attempt.
                     Err(refused) => refused,
                 }
             }

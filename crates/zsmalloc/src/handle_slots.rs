@@ -9,8 +9,8 @@
 //! A slot is free if its entry is empty and unlocked. A thread takes a free slot by locking the
 //! slot's entry. Shards and counts are only hints for the search. A slot's generation grows when
 //! its entry becomes empty, before the entry is unlocked. After the last generation the slot is
-//! *worn out*, and is not used again. A free slot is possibly removed from the table. The table
-//! keeps the *floor* of the slot's leaf: the first generation of a slot that is created again.
+//! *worn out*, and is not used again. A free slot may be removed from the table. The table keeps
+//! the *floor* of the slot's leaf: the first generation of a slot that is created again.
 //!
 //! The lock order is shard, table.
 
@@ -28,7 +28,7 @@ use page::fork::Step;
 const LEAVES: u32 = u32::MAX / LEAF as u32;
 const NO_LEAF: u32 = u32::MAX;
 
-/// The hints of a shard about handle slots that are possibly free.
+/// The hints of a shard about handle slots that may be free.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Shard {
@@ -38,7 +38,7 @@ struct Shard {
     leaf: AtomicU32,
 }
 
-/// Handle slots that are possibly free.
+/// Handle slots that may be free.
 #[derive(Debug, Default)]
 struct Free {
     /// A bit for each slot of the shard's leaf that no thread has tried to take yet.
@@ -196,8 +196,8 @@ impl HandleSlots {
     /// In a child of fork, rebuilds the counts. The table is already repaired.
     pub(crate) fn repair(&self, table: &Table) {
         // Handle slots without an object are free, even those that a lost thread had taken. The
-        // lost thread has possibly not advanced the generations of these slots, or not counted the
-        // slots.
+        // lost thread might not have advanced the generations of these slots, or not have counted
+        // the slots.
         let mut all_worn_out = 0;
         for (nth, leaf) in table.handle_leaves() {
             let (used, worn_out) = count(table, nth, true);

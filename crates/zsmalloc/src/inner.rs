@@ -121,7 +121,7 @@ impl PoolInner {
         Ok(inner)
     }
 
-    /// Returns the entries, which a child of fork has possibly not repaired yet. Code that needs
+    /// Returns the entries, which a child of fork might not have repaired yet. Code that needs
     /// repaired entries uses [`crate::fork::RepairedPool`].
     ///
     /// # Safety
@@ -181,7 +181,7 @@ impl PoolInner {
     }
 
     /// Prefetches an object that is to be overwritten, and its class, into the processor's caches.
-    /// The object has possibly been freed already.
+    /// The object may have been freed already.
     pub(crate) fn prefetch(&self, offset: u64, len: usize) {
         // The object is prefetched first, so that its page table walk overlaps with the look-up of
         // the class.

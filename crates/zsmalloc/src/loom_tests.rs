@@ -92,8 +92,8 @@ impl Scene {
         self.free(3);
     }
 
-    /// Creates two zspages with one object each: the objects of entries 0 and 4. So one zspage can
-    /// be emptied even while a third object is staged.
+    /// Creates two zspages with one object each: the objects of entries 0 and 4. A zspage can be
+    /// emptied even if a thread has stored one more object that is in no entry yet.
     fn two_sparse(&self) {
         self.two_half_full();
         self.free(1);

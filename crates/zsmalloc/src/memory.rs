@@ -325,8 +325,7 @@ impl Memory {
         self.space.address(offset)
     }
 
-    /// Prefetches the first `lines` cache lines of an object, which has possibly been freed
-    /// already.
+    /// Prefetches the first `lines` cache lines of an object, which may have been freed already.
     #[inline]
     pub(crate) fn prefetch(&self, offset: u64, len: usize, lines: usize) {
         let start = self.space.try_address(offset);

@@ -36,7 +36,7 @@ pub enum Content<B> {
     },
 }
 
-/// The content that an entry had when it was read, or before a change. The object has possibly been
+/// The content that an entry had when it was read, or before a change. The object may have been
 /// freed already, so only its length is known.
 pub type Old = Content<usize>;
 
@@ -123,7 +123,7 @@ impl<'p> EntryReadGuard<'p> {
         self.lock.as_ref().map(ReadLock::row)
     }
 
-    /// Clears bits of the flags of the pinned object, which other threads possibly read at the same
+    /// Clears bits of the flags of the pinned object, which other threads may read at the same
     /// time. Does nothing if the entry holds no object. [`content`](Self::content) still returns
     /// the flags that the object had when it was pinned.
     pub fn clear_flags(&self, bits: u8) {

@@ -40,7 +40,7 @@ pub(crate) enum Obstacle {
     Busy,
 }
 
-/// An object that possibly can be moved, as its unlocked entry described it.
+/// A candidate for a move: an object, as its unlocked entry described it.
 struct Movable {
     index: u32,
     location: Location,
@@ -66,7 +66,7 @@ unsafe fn move_object(pool: RepairedPool<'_>, from: &Movable, to: &NewSlot) -> b
     unsafe { pool.memory.copy(offset, to.offset(), len) };
     let retargeted = pool.entries().peek(from.index, |entry, _| {
         let value = entry.unlocked()?;
-        // The new location has the entry's current flags, which have possibly changed.
+        // The new location has the entry's current flags, which may have changed.
         let location = value.decode().ok().filter(|location| location.offset == offset)?;
         let moved = Location { offset: to.offset(), ..location };
         // SAFETY: the copy is complete, and no other entry refers to the copy. The caller frees the

@@ -28,8 +28,7 @@ struct Expression {
     /// The recommended words.
     instead: &'static str,
     pattern: &'static str,
-    /// If this text follows the expression, the expression is not counted. The text is possibly
-    /// empty.
+    /// If this text follows the expression, the expression is not counted. The text may be empty.
     unless: &'static str,
     /// A sentence with the expression, and one without it.
     planted: [&'static str; 2],

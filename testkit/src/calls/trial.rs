@@ -109,7 +109,7 @@ impl Trial {
         self.place(&vec![0xa5; bytes], Need::All)
     }
 
-    /// Places an object that the kernel possibly writes, in part or completely.
+    /// Places an object that the kernel may write, in part or completely.
     pub fn room(&mut self, bytes: usize, need: Need) -> usize {
         self.place(&vec![0; bytes], need)
     }

@@ -15,7 +15,8 @@ const COMPARED: usize = 64 << 10;
 pub struct Mirror {
     start: *mut u8,
     expected: Vec<AtomicU8>,
-    /// The number of changes that began or ended. The number is odd during a change.
+    /// A counter that is incremented when a change begins and again when it ends. The counter is
+    /// odd during a change.
     changes: AtomicUsize,
     /// 1 plus the offset of a wrong byte that a thread or a handler found. 0 means that no wrong
     /// byte was found.

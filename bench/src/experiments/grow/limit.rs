@@ -27,7 +27,7 @@ const LENS: [RangeInclusive<usize>; 2] = [200..=1900, 2000..=3800];
 const LIMIT_MAX: f64 = 1.3;
 
 pub(super) fn run(job: &Job, report: &mut Report<'_>) -> Result<(), Error> {
-    // The request possibly limits the largest pool to less than the small sizes.
+    // The request may limit the largest pool to less than the small sizes.
     let sizes: Vec<u64> = SMALL.into_iter().filter(|&small| small < job.stored).collect();
     let small = sizes.len();
     let sizes: Vec<u64> = sizes.into_iter().chain([job.stored]).collect();

@@ -113,8 +113,8 @@ impl Host {
         Ok(host)
     }
 
-    /// Starts a server. Returns the server, which possibly does not listen yet, and the action that
-    /// ends it.
+    /// Starts a server. Returns the server, which might not listen yet, and the action that ends
+    /// it.
     fn spawn(disk: &Disk, bytes: u64, mount: Option<&str>) -> Result<(Spawned, Action), Error> {
         let remedy = "set TMPDIR to a directory of yours";
         let dir = TempDir::with_prefix("uzram-bench-");

@@ -52,7 +52,7 @@ impl Job {
     }
 }
 
-/// Pages, their forms compressed by the raw codec, and devices that hold the pages.
+/// Pages, the same pages compressed by the raw codec, and devices that hold the pages.
 pub(super) struct Bed {
     pages: AlignedBuf,
     compressed: Blobs,

@@ -40,8 +40,7 @@ const PRCTL_ENDS: When = by_value!(0, u32::MAX;
     PR_SET_SECCOMP | PR_SET_NO_NEW_PRIVS | PR_CAPBSET_DROP | PR_CAP_AMBIENT | PR_SET_SECUREBITS |
     PR_SET_KEEPCAPS => Always);
 
-/// These requests can stop all threads, because the traced process can share memory with the
-/// tracer.
+/// With these requests, a process can stop all threads of another process with the same memory.
 const ATTACHES: When = by_value!(0, u32::MAX; PTRACE_ATTACH | PTRACE_SEIZE => Always);
 
 /// A `sched_attr`, whose first field is its size. The kernel writes the size that it supports.

@@ -107,7 +107,7 @@ fn sigevent(walk: &mut Walk<'_>, address: usize) -> Option<()> {
 }
 
 fn clone_args(walk: &mut Walk<'_>, address: usize, bytes: usize) -> Option<()> {
-    // The kernel refuses a size that ends before SET_TID, and a size above the page size.
+    // The kernel refuses a structure that ends before SET_TID or is larger than a page.
     if bytes < clone_at::SET_TID {
         return None;
     }

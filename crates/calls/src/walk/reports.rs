@@ -39,7 +39,7 @@ impl Walk<'_> {
         (end - start == bytes).then_some(())
     }
 
-    /// Reports one byte at `value` if `value` is possibly an address.
+    /// Reports one byte at `value` if `value` may be an address.
     pub(super) fn unknown(&mut self, value: usize) {
         if (ADDRESS_LEAST..ADDRESS_END).contains(&untagged(value)) {
             self.report(value, 1, Access::Unknown);

@@ -8,8 +8,8 @@ use testkit::child::Child;
 
 const NEEDS: [Need; 4] = [Need::All, Need::Part, Need::Maybe, Need::Unknown];
 
-/// The result of a child: whether the child left out the case, the result of the system call, and
-/// the accesses that each object needs.
+/// The result of a child: whether the child left out the case, the value that the system call
+/// returned, and the accesses that each object needs.
 #[derive(Debug)]
 pub struct Answer {
     pub is_left_out: bool,

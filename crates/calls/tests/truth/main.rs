@@ -4,10 +4,10 @@
 //! For each case: (1) The ranges that the row describes must equal the objects of the case to the
 //! byte. Objects that the call only reads are write-protected. The call must not fail with EFAULT,
 //! which shows that the row describes all memory that the call needs. (2) If one object, or its
-//! last byte, is inaccessible, the call must fail with EFAULT or do less. So the row describes no
-//! memory that the call does not touch. (3) Each argument that the case does not set, and for which
-//! the row describes no memory, is the address of inaccessible memory. The call must not fail with
-//! EFAULT, which shows that the row leaves out no argument.
+//! last byte, is inaccessible, the call must fail with EFAULT or return a smaller number. This
+//! shows that the call touches all memory that the row describes. (3) Each argument that the case
+//! does not set, and for which the row describes no memory, is the address of inaccessible memory.
+//! The call must not fail with EFAULT, which shows that the row leaves out no argument.
 #![cfg(target_arch = "x86_64")]
 #![allow(unsafe_code, clippy::unwrap_used)]
 
@@ -36,8 +36,9 @@ fn is_refusal(answer: i64) -> bool {
         .any(|refusal| answer == -i64::from(*refusal))
 }
 
-/// Runs a case unchanged, and then once with each of its objects made inaccessible. Returns the
-/// faults of the row that were found, or `None` if the case can't be tried on this system.
+/// Runs a case unchanged, and then once for each of its objects, with that object made
+/// inaccessible. Returns the errors found in the row, or `None` if the case can't be tried on this
+/// system.
 fn faults(case: &Case) -> Option<Vec<String>> {
     let row = spec_of(case);
     let failed = |spoil, status| format!("{}: {spoil:?}: the child failed: {status}", case.0);

@@ -49,7 +49,7 @@ pub(crate) struct StatArgs {
 /// A subcommand that sends a request to a server.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ClientCommand {
-    /// Read and write attributes of a device that is served
+    /// Read and write attributes of the served device
     ///
     /// Without NAME, prints every attribute that can be read, except lists of all slots or classes.
     /// With NAME alone, prints the attribute. With NAME and VALUE, sets the attribute. 'uzram
@@ -68,7 +68,7 @@ pub(crate) enum ClientCommand {
         #[arg(long, conflicts_with = "value")]
         json: bool,
     },
-    /// Show the memory of the device that is served, or of programs of 'uzram run'
+    /// Show the memory of the served device, or of a program under 'uzram run'
     ///
     /// Without PID, shows the size and memory of the device, in the format of zramctl.
     ///
@@ -80,7 +80,7 @@ pub(crate) enum ClientCommand {
     /// program, the bars show the compressed part of its memory and the used part of its limit.
     #[command(after_help = EXIT_CODES)]
     Stat(StatArgs),
-    /// Move objects of the device together, and free pages
+    /// Compact the device: move its objects together, and free the pages that become empty
     #[command(after_help = EXIT_CODES)]
     Compact(ControlArgs),
     /// Mark all slots, or slots that were not accessed for some time, as idle
@@ -106,8 +106,8 @@ pub(crate) enum ClientCommand {
         /// Print one JSON object instead of a line
         #[arg(long)]
         json: bool,
-        /// Data to recompress: idle, huge or huge_idle [default: all data]; or a parameter:
-        /// threshold=BYTES, algo=NAME, priority=N or max_pages=N
+        /// Data to recompress (idle, huge or huge_idle) [default: all data], or a parameter of the
+        /// job (threshold=BYTES, algo=NAME, priority=N or max_pages=N)
         #[arg(value_name = "WORD")]
         words: Vec<String>,
     },
@@ -128,7 +128,7 @@ pub(crate) enum ClientCommand {
         #[arg(required = true, value_name = "WORD")]
         words: Vec<String>,
     },
-    /// Save the device that is served to a file
+    /// Save the served device to a file
     ///
     /// Each page is saved with its contents at some moment during the save. An existing file is
     /// replaced when the new file is complete. The server writes the file on its own machine, with

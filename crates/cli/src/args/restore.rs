@@ -9,8 +9,8 @@ use zram::Damage;
 /// Restore a saved device, and report its contents
 ///
 /// Reads a file that 'uzram fill --save', 'uzram save' or the attribute 'save' has written. Checks
-/// the whole file, and restores the device in the memory of this command. A truncated or damaged
-/// file is refused; the message contains the offset and the reason.
+/// the whole file, and restores the device in this command's own memory, which is freed at the end.
+/// A truncated or damaged file is refused; the message contains the offset and the reason.
 ///
 /// With --served, restores the device of a running server. This device must be empty and have no
 /// connected client. The server reads the file on its own machine, with the rights of its own user.
@@ -39,8 +39,8 @@ pub(crate) struct RestoreArgs {
     pub(crate) output: Option<PathBuf>,
     /// Maximum memory of the pages that hold compressed data, including the free space in these
     /// pages. In addition, the device's tables can use a quarter of the limit. A value of 0 means
-    /// no limit; the minimum is 64K [default: 85% of the machine's memory, or of the memory
-    /// cgroup's limit]
+    /// no limit. Otherwise, the minimum is 64K [default: 85% of the machine's memory, or of the
+    /// memory cgroup's limit]
     #[arg(long, value_name = "SIZE", value_parser = MemLimit::parse)]
     pub(crate) mem_limit: Option<MemLimit>,
     /// Restore the file to the device of a running server; the device must be empty

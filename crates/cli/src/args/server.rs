@@ -29,9 +29,9 @@ use zram::{Damage, memparse};
 /// (PR_SET_IO_FLUSHER). Nevertheless, set --mem-limit so that enough memory is left for the server.
 ///
 /// If a service manager passes sockets (LISTEN_FDS, as systemd's socket units do), the server uses
-/// these sockets instead of creating its own. A socket named nbd, control or metrics is used for
-/// the purpose of this name. Sockets with other names are used for the remaining purposes, in the
-/// order nbd, control, metrics.
+/// these sockets instead of creating its own. A socket with the name nbd, control or metrics serves
+/// NBD, the control socket or metrics. Sockets with other names serve the remaining ones of these,
+/// in this order.
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("disk").args(["size", "restore"]).required(true).multiple(true))]
 #[command(after_help = "\
@@ -78,17 +78,17 @@ pub(crate) struct ServeArgs {
     /// Save the disk to FILE on SIGTERM, SIGINT, SIGQUIT or SIGHUP, after all clients are
     /// disconnected. An existing file is replaced when the new file is complete. A second SIGTERM,
     /// SIGINT or SIGQUIT aborts the save, and the disk is lost. If FILE can't be written, or was
-    /// created or changed since the start, the disk is saved to FILE.1. If FILE.1 can't be written
-    /// either, the disk is saved in $XDG_STATE_HOME/uzram (or ~/.local/state/uzram). If the disk
-    /// can't be saved in any of these places, the server keeps running and tries again, until a
-    /// save succeeds or 'uzram save' saves the disk elsewhere. The exit code is 1 if the disk is
-    /// not in FILE. Only one server is allowed to use FILE, so the server locks the file
-    /// .FILE.save-on-exit beside FILE
+    /// created or changed by another program after the server had started, the disk is saved to
+    /// FILE.1. If FILE.1 can't be written either, the disk is saved in $XDG_STATE_HOME/uzram (or
+    /// ~/.local/state/uzram). If the disk can't be saved in any of these places, the server keeps
+    /// running and tries again, until a save succeeds or 'uzram save' saves the disk elsewhere. The
+    /// exit code is 1 if the disk was not saved in FILE. Only one server is allowed to use FILE, so
+    /// the server locks the file .FILE.save-on-exit beside FILE
     #[arg(long, value_name = "FILE")]
     pub(crate) save_on_exit: Option<PathBuf>,
     /// Backing store to which 'uzram writeback' moves data: a block device, whose contents are
     /// lost, or a FILE that does not exist yet. The server creates FILE and removes its name at
-    /// once, so 'ls' does not show FILE. FILE takes disk space until the server ends
+    /// once, so 'ls' does not show FILE. FILE uses disk space until the server ends
     #[arg(long, value_name = "FILE")]
     pub(crate) backing: Option<PathBuf>,
     #[arg(long, value_name = "NAME", value_parser = zcomp::by_name)]
@@ -109,9 +109,9 @@ pub(crate) struct ServeArgs {
     /// writes fail with 'no space left'. Writes also fail if the device's tables use more memory
     /// than a quarter of the limit. With --set total_limit=SIZE, one limit applies to pages, tables
     /// and codecs' buffers together. The memory of connections is not counted. A value of 0 means
-    /// no limit; the minimum is 64K. The default leaves memory for tables (22 bytes for each 4 KiB
-    /// of --size) and connections [default: 85% of the machine's memory or of the memory cgroup's
-    /// limit, or less]
+    /// no limit. Otherwise, the minimum is 64K. The default is lower if tables (22 bytes for each 4
+    /// KiB of --size) and connections need more than 15% [default: 85% of the machine's memory or
+    /// of the memory cgroup's limit]
     #[arg(long, value_name = "SIZE", value_parser = MemLimit::parse)]
     pub(crate) mem_limit: Option<MemLimit>,
     /// Set an attribute of the device before the device is created ('uzram attributes' lists the
@@ -144,8 +144,8 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "DIR")]
     pub(crate) mount: Option<PathBuf>,
     /// Let programs map the file 'disk' of the mount with MAP_SHARED, as databases do. NBD clients
-    /// can then only read. They see data that a program writes to a mapping only after the program
-    /// calls msync. Needs Linux 6.6 or newer
+    /// can then only read. If a program writes data to a mapping, NBD clients see these data only
+    /// after the program calls msync. Needs Linux 6.6 or newer
     #[arg(long, requires = "mount")]
     mmap: bool,
     /// Serve metrics for Prometheus over HTTP at /metrics. ADDRESS is PORT (on loopback) or

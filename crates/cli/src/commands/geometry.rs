@@ -47,10 +47,11 @@ pub(crate) struct GeometryLine {
     /// Length of the longest zspage of the kernel's geometry in pages, 1 to 256 [default: 8]
     #[arg(long, value_name = "N", value_parser = pages, allow_negative_numbers = true)]
     chain: Option<usize>,
-    /// Rule of the kernel's geometry for the length of zspages [default: least-waste]
+    /// Rule by which the kernel's geometry chooses the length of zspages [default: least-waste]
     #[arg(long, value_parser = named(RULES))]
     rule: Option<ChainRule>,
-    /// Keep size classes of the kernel's geometry separate even if their zspages are alike
+    /// Do not merge size classes of the kernel's geometry that have zspages with equal numbers of
+    /// pages and objects
     #[arg(long)]
     no_merge: bool,
 }

@@ -17,27 +17,26 @@ use zram::memparse;
 /// must be for x86-64, and runs unmodified. The program may be in any language, and linked to
 /// glibc, to musl or statically. The host (the executable uzram-host, which contains uzram's
 /// runtime) is mapped into the program's process. The environment of the program does not change.
-/// Reads, writes and system calls that only return information take about as long as without uzram.
-/// Every other system call takes some microseconds more. The host is also mapped into each program
-/// that the program executes, and all of these processes share the limit.
+/// The system calls that read or write data or only return information take about as long as
+/// without uzram. Every other system call takes some microseconds more. The host is also mapped
+/// into each program that the program executes, and all of these processes share the limit.
 ///
 /// Compressed data count towards the limit and can't be evicted. If compressed data use the whole
 /// limit, the program continues above the limit. One line on standard error then reports how much
-/// memory of all processes can't be evicted. The line is written by a process whose standard error
-/// is the standard error of this command, at the latest when the process ends. Many processes can
-/// also exceed the limit, because each process keeps at least 1/64 of the limit resident (1 to 16
-/// MiB, but at most 1/8 of the limit). If compressed data use most of the limit, the large
-/// processes together keep up to 1/4 of the limit resident. A process evicts memory when it makes a
+/// memory of all processes can't be evicted. A process whose standard error is that of this command
+/// writes the line, at the latest when the process ends. Many processes can also exceed the limit,
+/// because each process keeps at least 1/64 of the limit resident (1 to 16 MiB, but at most 1/8 of
+/// the limit). If compressed data use most of the limit, the processes that hold at least 1/16 of
+/// the limit together keep up to 1/4 of the limit resident. A process evicts memory when it makes a
 /// system call, or when it touches memory that is new, compressed, or shared with a parent or
 /// child. A process that sleeps or only computes does not evict memory.
 ///
 /// Each process is charged for its own memory. Compressed data that a parent and its children still
-/// share are counted once. If other memory that a parent and its children share would use a large
-/// part of the limit, this memory is counted once; otherwise it is charged to each process. The
-/// minimum of --limit is about 2 MiB with blocks of 4 KiB and lz4, and 10 MiB with blocks of 64 KiB
-/// and zstd. With the backend signal-mappings or signal-remap, these minimums are 14 MiB and 20
-/// MiB. If --limit is below the minimum, the program is not run, and the message states the
-/// minimum.
+/// share are counted once. Other memory that they share is counted once if it would otherwise use a
+/// large part of the limit; if not, it is charged to each process. The minimum of --limit is about
+/// 2 MiB with blocks of 4 KiB and lz4, and 10 MiB with blocks of 64 KiB and zstd. With the backend
+/// signal-mappings or signal-remap, these minimums are 14 MiB and 20 MiB. If --limit is below the
+/// minimum, the program is not run, and the message states the minimum.
 ///
 /// 'uzram stat PID' shows the memory and the activity of the processes while they run. Without
 /// --stats the program replaces this command. With --stats, SIGTERM, SIGINT, SIGHUP, SIGQUIT,
@@ -61,9 +60,9 @@ Examples:
   uzram run --limit 2G --algorithm zstd --block 16K -- python3 job.py
   uzram run --limit 50% --stats -- make -j4")]
 pub(crate) struct RunArgs {
-    /// Maximum anonymous memory that all processes of the program can use together, including
-    /// compressed data. The limit is a number of bytes, or a percentage of the memory cgroup's
-    /// limit [default: 85%; required if the cgroup has no limit]
+    /// Maximum anonymous memory of all processes of the program together, including compressed
+    /// data. The limit is a number of bytes, or a percentage of the memory cgroup's limit [default:
+    /// 85%; required if the cgroup has no limit]
     #[arg(long, value_name = "SIZE|PERCENT%", value_parser = Limit::parse)]
     pub(crate) limit: Option<Limit>,
     /// Number of bytes that are compressed as one block: 4K, 8K, 16K, 32K or 64K. If the program
@@ -92,15 +91,15 @@ pub(crate) struct RunArgs {
     /// script that 'env' starts, only the memory of 'env' is compressed and counted
     #[arg(long)]
     pub(crate) first_only: bool,
-    /// Do not inject the host. Instead, the process executes the host, which maps the program, and
-    /// /proc/PID/exe and debuggers show the host. If the system refuses ptrace, programs are always
-    /// run in this way
+    /// Do not inject the host. Instead, the process executes the host, which maps the program.
+    /// /proc/PID/exe and debuggers then show the host. If the system refuses ptrace, the host is
+    /// never injected
     #[arg(long)]
     pub(crate) no_inject: bool,
     /// When the program has ended, print a table of its processes and their sum to standard error.
     /// The table contains the maximum memory, evictions, page faults, dispatched system calls, and
-    /// the time of the faults and calls. If a signal killed a process, the row of the process shows
-    /// its state some milliseconds before the signal
+    /// the time of the faults and calls. If a signal killed a process, the process's row shows its
+    /// values some milliseconds before the signal
     #[arg(long)]
     pub(crate) stats: bool,
     /// Make each process append a line of JSON with its statistics to FILE when the process ends

@@ -1,5 +1,5 @@
-//! Warns when the disk is near its memory limit, and again when writes fail, because programs
-//! possibly do not notice a full disk in time.
+//! Warns when the disk is near its memory limit, and again when writes fail, because programs might
+//! not notice a full disk in time.
 
 use crate::admin::metrics::is_share;
 use crate::log::log;

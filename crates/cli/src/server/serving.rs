@@ -96,7 +96,7 @@ impl Serving {
     }
 
     /// Writes the data of shared mappings from the kernel's cache to the disk. Fails if programs
-    /// that use the mount possibly still hold data that they have not written.
+    /// that use the mount may still hold data that they have not written.
     pub(super) fn check_unused(&self) -> Result<(), Error> {
         let Some(mounted) = &self.mounted else { return Ok(()) };
         mounted.sync(SYNCED_WITHIN);
@@ -113,7 +113,7 @@ impl Serving {
     }
 
     /// Disconnects all users of the disk, and cancels the running job. No write is acknowledged
-    /// afterwards. Returns the disk, the control server, and whether a write was possibly
+    /// afterwards. Returns the disk, the control server, and whether a write may have been
     /// acknowledged. The control server still answers `stat` and saves the disk for clients. A
     /// client's write is possible even if the server did not start completely.
     pub(super) fn stop(self, until: Instant) -> (Arc<Open>, Option<Control>, bool) {

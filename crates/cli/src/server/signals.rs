@@ -119,7 +119,7 @@ impl Signals {
     }
 
     /// Returns whether the signal `came` cancels the save. The first signal never cancels the save,
-    /// because its sender possibly does not know that the server is already ending.
+    /// because its sender might not know that the server is already ending.
     fn gives_up(&self, came: c_int) -> bool {
         self.first.set(came).is_err() && EXPLICIT.contains(&came)
     }

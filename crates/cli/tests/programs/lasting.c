@@ -1,5 +1,5 @@
-// Memory that the kernel possibly touches after a system call returns is not evicted: the pages of
-// a pipe, of an asynchronous transfer, and of a message that the network sends without a copy.
+// Memory that the kernel may touch after a system call returns is not evicted: the pages of a pipe,
+// of an asynchronous transfer, and of a message that the network sends without a copy.
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <fcntl.h>

@@ -84,8 +84,8 @@ static void causes(void) {
 
 static void on_alarm(int signal) { (void)signal; }
 
-// If a signal interrupts a sleep, the kernel writes the remaining time to memory that is possibly
-// not mapped.
+// If a signal interrupts a sleep, the kernel writes the remaining time to memory that might not be
+// mapped.
 static void sleeps(void) {
 	struct sigaction action = {.sa_handler = on_alarm, .sa_flags = SA_RESTART};
 	CHECK(sigaction(SIGALRM, &action, NULL) == 0);

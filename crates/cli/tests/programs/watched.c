@@ -3,7 +3,8 @@
 //
 //   watched attach|seize|thread|file busy|calls|sleep|pipe|poll|futex LIMIT
 //
-// Prints the number of wrong words. At the end, the child's memory must fall below LIMIT MiB.
+// Prints the number of 64-bit words in the child's memory that do not hold the expected value. At
+// the end, the child's memory must fall below LIMIT MiB.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -41,8 +42,9 @@ static int writer(size_t page) { return page % 16 < 3 ? page % 16 : 0; }
 
 static uint64_t *word(size_t page) { return memory + page * WORDS + page % WORDS; }
 
-// Returns the number of wrong words. A word is wrong if it holds neither the old nor the new value.
-// If `is_written` is set, an old value in a written page is wrong too.
+// Returns the number of wrong words in memory. A word is wrong if it holds neither the value before
+// the debugger's write nor the value after it. If `is_written` is set, the value before the write
+// is wrong, too, in pages that the debugger writes.
 static int wrong(int is_written) {
     int count = 0;
     for (size_t page = 0; page < PAGES; page++) {

@@ -107,7 +107,7 @@ impl Server {
     fn new(programs: &Path, is_limited: bool) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let place = dir.path();
-        // The commands are copied, because the ordinary user possibly has no access to the build
+        // The commands are copied, because the ordinary user may have no access to the build
         // folder.
         let own = [UZRAM, HOST].map(|file| place.join(Path::new(file).file_name().unwrap()));
         let stats = place.join("stats");

@@ -260,7 +260,8 @@ fn what_a_program_calls_itself_does_no_harm() {
     assert!(table.contains("a\\u{1b}[31m") && !table.contains('\x1b'), "{table:?}");
 }
 
-/// Starts a process with an open file that looks like the shared file of a program.
+/// Starts a process with an open file that resembles the memory file that the processes of a
+/// program under `uzram run` share.
 fn with_file(name: &str, contents: &[u8], seals: SealFlags) -> Running {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     let mut file = File::from(memfd_create(name, flags).unwrap());

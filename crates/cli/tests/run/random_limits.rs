@@ -38,7 +38,7 @@ fn number(rng: &mut Rng, short: usize, long: usize) -> String {
     rng.usize(1..=scaled(short, long)).to_string()
 }
 
-/// Returns the arguments for a run in which a child possibly evicts before it counts its threads.
+/// Returns the arguments for a run in which a child may evict before it counts its threads.
 fn tight(mode: &str) -> Vec<String> {
     [mode, "tight"].map(str::to_owned).to_vec()
 }

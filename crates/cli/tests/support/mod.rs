@@ -144,7 +144,7 @@ impl Server {
         server
     }
 
-    /// Returns a server that has possibly ended without an announcement.
+    /// Returns a server that may have ended without an announcement.
     pub fn begun(mut child: Child, dir: tempfile::TempDir) -> Self {
         let mut announcement = String::new();
         BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut announcement).unwrap();

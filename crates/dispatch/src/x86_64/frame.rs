@@ -1,4 +1,4 @@
-//! A signal's frame as the kernel lays it out, and access to registers by their role.
+//! The kernel's layout of a signal frame, and access to registers by their role.
 //!
 //! ```text
 //!   high | the interrupted stack | 128: red zone | fpstate, aligned to 64: xsave, its second magic

@@ -47,8 +47,8 @@ impl Info {
         self.signal == libc::SIGSYS && self.code == SYS_SECCOMP
     }
 
-    /// Returns whether the interrupted instruction caused the signal, by an access to memory. If
-    /// the instruction were repeated, it would cause the signal again.
+    /// Returns true if a memory access of the interrupted instruction caused the signal. If the
+    /// instruction were repeated, it would cause the signal again.
     pub(crate) fn is_fault(&self) -> bool {
         matches!(self.signal, libc::SIGSEGV | libc::SIGBUS) && self.code > 0
     }

@@ -103,10 +103,10 @@ pub(crate) fn entry() -> usize {
     address!(uzram_dispatch_entry)
 }
 
-/// Sets whether the thread pointer is read and written by instructions.
+/// Sets whether the thread pointer is read and written by instructions instead of system calls.
 ///
 /// # Safety
-/// No thread is armed yet. If `is_fast`, the kernel lets programs use the instructions.
+/// No thread is armed yet. If `is_fast` is true, the kernel lets programs use the instructions.
 pub(crate) unsafe fn set_fast(is_fast: bool) {
     // SAFETY: only handlers of armed threads read the byte, and the caller guarantees that no
     // thread is armed yet.
@@ -173,8 +173,8 @@ pub(crate) unsafe fn clone(
     unsafe { uzram_dispatch_clone(number, args.as_ptr(), frame, begins) }
 }
 
-/// Unmaps the dispatch block on whose stack this function runs, and ends the thread by the call
-/// `number`.
+/// Unmaps the dispatch block on whose stack this function runs, and ends the thread by the system
+/// call with the number `number`.
 ///
 /// # Safety
 /// No other code accesses the block any more, and no signal can arrive.
@@ -184,8 +184,7 @@ pub(crate) unsafe fn leave(start: usize, bytes: usize, number: usize, code: usiz
     unsafe { uzram_dispatch_leave(start, bytes, number, code) }
 }
 
-/// Copies bytes. Returns whether all bytes were copied. The source or the target is possibly
-/// unmapped.
+/// Copies bytes. Returns whether all bytes were copied. The source or the target may be unmapped.
 ///
 /// # Safety
 /// The target is unused memory, or memory that the program lets the kernel write. The handlers of

@@ -4,7 +4,7 @@
 //!   site: eb rr          jmp pad, which lies at most 128 bytes away
 //!   pad:  e9 dd dd dd dd jmp stub, which lies at most 2 GiB away
 //! ```
-//! Linkers fill the space before an aligned function with `int3` if the processor can't reach it.
+//! Linkers fill the space before an aligned function with `int3` if the space is never executed.
 
 use crate::x86_64::frame::CALL_BYTES;
 use crate::x86_64::stub::{JUMP, JUMP_BYTES};
@@ -14,19 +14,20 @@ use std::ops::Range;
 const FILL: u8 = 0xcc;
 /// `ret`.
 const RETURN: u8 = 0xc3;
-/// The first byte of a jump with a distance of one byte.
+/// The first byte of a short jump, which encodes its distance in one byte.
 const SHORT: u8 = 0xeb;
 /// The length in bytes of a unit of code.
 const UNIT: usize = 8;
 /// The alignment of functions in bytes.
 const ALIGN: usize = 16;
-/// The minimum number of `int3` before an aligned function. `ret` can be the second byte of an
-/// instruction whose last 4 bytes are a number, and look like `int3`. A pad uses the bytes behind
-/// these 4.
+/// The minimum number of `int3` bytes before an aligned function. A byte with the value of `ret`
+/// can belong to an instruction that ends with a 4-byte constant, whose bytes may look like `int3`.
+/// A pad lies after these 4 bytes.
 const FILLED_MIN: usize = 4 + JUMP_BYTES;
-/// The length in bytes of a run of `int3` that is recognised wherever it lies.
+/// The length in bytes up to which a run of `int3` is recognised at every address that a jump
+/// reaches.
 const RUN_BYTES: usize = 2 * ALIGN;
-/// The farthest distances of a short jump, from its end.
+/// The farthest distances of a short jump backwards and forwards, from the jump's end.
 const FARTHEST: (usize, usize) = (128, 127);
 
 /// Returns true if the bytes of a site lie in one aligned unit of 8 bytes. The processor never
@@ -38,8 +39,8 @@ pub(crate) fn is_one_unit(site: usize) -> bool {
 /// The number of bytes that [`around`] returns.
 pub(crate) const AROUND_BYTES: usize = FARTHEST.0 + RUN_BYTES + FARTHEST.1 + JUMP_BYTES;
 
-/// Returns the addresses that contain all pads that a jump at `site` reaches, with the bytes that
-/// show that they are pads.
+/// Returns the addresses of all pads that a jump at `site` reaches, and of the bytes by which
+/// [`find`] recognises these pads.
 pub(crate) fn around(site: usize) -> Range<usize> {
     let end = site + CALL_BYTES;
     end.saturating_sub(FARTHEST.0 + RUN_BYTES)..end + FARTHEST.1 + JUMP_BYTES
@@ -89,7 +90,7 @@ mod tests {
 
     const START: usize = 0x1000;
 
-    /// Returns the pad that a site at `START` finds, if `code` ends at `START` + 64.
+    /// Returns the pad that [`find`] returns for a site at `START`, if `code` ends at `START` + 64.
     fn found(code: &[u8]) -> Option<usize> {
         let mut all = vec![0x90; 64 - code.len()];
         all.extend_from_slice(code);
@@ -101,11 +102,12 @@ mod tests {
         let with = |before: &[u8], fill: usize| [before, &vec![FILL; fill]].concat();
         assert_eq!(found(&with(&[RETURN], 9)), Some(START + 59));
         assert_eq!(found(&with(&[RETURN], 40)), Some(START + 43));
-        // Too few bytes, the constant of an instruction, and a run that does not end at a function.
+        // These bytes are no pads: too short a run, the constant of an instruction, and a run that
+        // does not end at a function.
         assert_eq!(found(&with(&[RETURN], 8)), None);
         assert_eq!(found(&with(&[0x48, 0xb8], 13)), None);
         assert_eq!(found(&[with(&[RETURN], 15), vec![0x90]].concat()), None);
-        // The beginning of the run is not visible.
+        // The bytes do not contain the beginning of the run.
         assert_eq!(find(&[FILL; 16], START, START), None);
     }
 

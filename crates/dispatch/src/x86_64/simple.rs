@@ -35,7 +35,7 @@ pub struct Simple {
     pub gate: &'static AtomicU64,
     /// The number of threads of the process.
     pub threads: &'static AtomicUsize,
-    /// The managed addresses. The start is a multiple of the block size.
+    /// The managed addresses. The first address is a multiple of the block size.
     pub memory: Range<usize>,
     /// The words of all managed blocks.
     pub words: &'static [AtomicU32],
@@ -102,8 +102,8 @@ pub fn set(simple: &Simple) {
 /// Sets a range of managed addresses whose blocks have no words. Calls with a buffer in this range
 /// are dispatched.
 pub fn set_windows(windows: &Range<usize>) {
-    // The range only grows. Between the stores, it still contains every address of the earlier
-    // range.
+    // The range only grows. Between the stores, the range still contains every address of the
+    // earlier range.
     state().windows_start.store(windows.start, Relaxed);
     state().windows_end.store(windows.end, Release);
 }

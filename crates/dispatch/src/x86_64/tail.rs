@@ -7,7 +7,7 @@
 //!   24: site + 2 + n
 //! ```
 //! The moved instruction has the same effect at each address. A thread is interrupted either before
-//! or after it.
+//! or after the moved instruction.
 //!
 //! # Safety
 //! Only the address of the symbol is taken.

@@ -4,7 +4,7 @@
 use crate::support::{Counts, Place};
 
 /// The shapes of a call, by the instruction after it. `other` is an instruction that can't be moved
-/// to a tail. The address of the stub of `pad` is in use, and a pad lies after the call.
+/// to a tail. For `pad`, the address of the site's stub is in use, and a pad lies after the call.
 const SHAPES: [&str; 5] = ["other", "cmp", "mov", "ret", "pad"];
 
 /// Runs a test of simple.c for each shape.

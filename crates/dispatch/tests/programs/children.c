@@ -94,7 +94,7 @@ static void vforks(void) {
         CHECK(posix_spawn(&child, "/bin/sh", NULL, &attributes, words, environ) == 0);
         wait_for(child, "spawn");
     }
-    // Checks that an ended child that shared memory leaves no mapping.
+    // Checks that a child that shared memory leaves no mapping when it ends.
     int before = mappings();
     for (int i = 0; i < 40; i++) {
         pid_t child = vfork();
@@ -281,7 +281,7 @@ static void meddled(void) {
     CHECK(munmap(page, 4096) == 0);
     page[1] = 5;
     CHECK(page[1] == 5 && munmap(page, 4096) == 0);
-    // Code of `dispatch` reads the signal set.
+    // Code of `dispatch`, not the kernel, reads the signal set in the unmapped page.
     CHECK(sigprocmask(SIG_BLOCK, (sigset_t *)page, NULL) == 0);
     print_mask("mask");
 }

@@ -51,7 +51,7 @@ static void own_pointer(void) {
     printf("%ld %ld %ld, %ld %ld, %ld, healed %ld\n", seen[0], seen[1], seen[2], seen[3], seen[4], seen[5], seen[7]);
 }
 
-// Sets the pointer by an instruction.
+// Sets the thread pointer by an instruction.
 __attribute__((target("fsgsbase"))) static void by_instruction(void) {
     if (!(getauxval(AT_HWCAP2) & 2)) return;
     long before = get();
@@ -64,7 +64,7 @@ __attribute__((target("fsgsbase"))) static void by_instruction(void) {
     printf("%ld %ld\n", seen[0], seen[1]);
 }
 
-// Creates a child on a separate stack. The child exits with 40 if its pointer is `expected`.
+// Creates a child on a separate stack. The child exits with 40 if its thread pointer is `expected`.
 static long child_of(long flags, long tls, long expected) {
     static char stack[65536] __attribute__((aligned(16)));
     long *top = (long *)(stack + sizeof stack) - 2;

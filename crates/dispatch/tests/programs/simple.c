@@ -120,7 +120,7 @@ static void find_hook(void) {
     fclose(maps);
 }
 
-// Returns the address of the stub to which a single jump at the site would lead. The bytes behind
+// Returns the address of the stub to which a single jump at the site would lead. The bytes after
 // the call determine the distance.
 static char *single_stub(void) {
     int distance;

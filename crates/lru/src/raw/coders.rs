@@ -27,7 +27,7 @@ impl Coders {
         current
     }
 
-    /// Returns all coders whose streams are possibly in use.
+    /// Returns all coders whose streams may be in use.
     pub fn live(&self) -> Vec<Arc<Coder>> {
         self.first.upgrade().into_iter().chain(self.by_form[1].clone()).collect()
     }

@@ -124,8 +124,8 @@ impl<K> Core<K> {
     }
 
     /// Releases some of the memory that removed values leave behind: slots, entries of the table,
-    /// entries of the pool. Until its release, this memory counts towards the limit. Slots possibly
-    /// get other numbers.
+    /// entries of the pool. Until its release, this memory counts towards the limit. Slots may get
+    /// other numbers.
     pub fn tend(&mut self, out: &mut Departed<K>) {
         self.values.drop_unused();
         if self.values.len() == 0 {

@@ -27,7 +27,7 @@ impl<'a, 'py> Asked<'a, 'py> {
         Ok(Asked { key, hash: (spread >> 32) as u32, is_plain: is_plain(key) })
     }
 
-    /// Compares the key with a stored key. If the comparison possibly runs Python code, returns
+    /// Compares the key with a stored key. If the comparison may run Python code, returns
     /// [`Comparison::Unknown`].
     pub(super) fn compare(&self, kept: &Key) -> Comparison<Key> {
         match same::is_same(kept, self.key) {

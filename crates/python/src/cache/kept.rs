@@ -1,9 +1,9 @@
 //! Python's keys and values on top of [`RawLruCache`].
 //!
-//! Python code possibly runs when a key is compared, hashed or dropped. The Python code possibly
-//! calls the cache again, and lets other threads run. So no key is compared, hashed or dropped
-//! under the cache's lock. A thread that holds the lock never waits for the interpreter. A thread
-//! that holds the lock or waits for the lock can be attached to the interpreter, or detached.
+//! Python code may run when a key is compared, hashed or dropped. The Python code may call the
+//! cache again, and lets other threads run. So no key is compared, hashed or dropped under the
+//! cache's lock. A thread that holds the lock never waits for the interpreter. A thread that holds
+//! the lock or waits for the lock can be attached to the interpreter, or detached.
 
 use super::ask::{Asked, judge, key_bytes};
 use super::same::Key;
@@ -24,8 +24,8 @@ pub(super) struct Kept {
     pub(super) raw: Arc<RawLruCache<Key>>,
     pub(super) pickles: bool,
     pub(super) on_evict: Mutex<Option<Py<PyAny>>>,
-    /// Whether a key is possibly part of a reference cycle. Keys of the types `str`, `bytes`, `int`
-    /// and `float` are never part of a cycle.
+    /// Whether a key may be part of a reference cycle. Keys of the types `str`, `bytes`, `int` and
+    /// `float` are never part of a cycle.
     pub(super) has_containers: AtomicBool,
 }
 

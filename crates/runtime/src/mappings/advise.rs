@@ -1,7 +1,7 @@
 //! Handles `madvise`.
 //!
 //! # Safety
-//! The program has requested each change that is made to its memory.
+//! This module changes the program's memory only as the program has requested.
 #![allow(unsafe_code)]
 
 use super::Answer;

@@ -1,5 +1,6 @@
-//! The program's break, which the runtime moves instead of the kernel. The heap below the break
-//! begins at the kernel's break, and continues in the arena.
+//! The program's break, which the runtime moves instead of the kernel. The program's heap, which
+//! ends at the break, begins at the kernel's break (or above `PIE_BASE` if this break is low), and
+//! continues in the arena.
 //!
 //! ```text
 //!   first (the kernel's) .. PROT_NONE above the break .. | arena: Data up to the break
@@ -13,7 +14,8 @@ use crate::windows::{DATA, protect};
 use dispatch::Failed;
 use zmem::Arena;
 
-/// Moves the break. Like the kernel, returns the new break, or the old break if the move fails.
+/// Moves the break. As in the kernel, returns the new break, or the old break if the break can't be
+/// moved.
 pub(super) fn brk(space: &mut Space, arena: &Arena, wanted: usize) -> Answer {
     let Some(Break { first, now }) = space.brk else { return Answer::Issue };
     let may_move = first <= wanted

@@ -86,7 +86,7 @@ pub(super) fn map(space: &mut Space, arena: &Arena, args: [usize; 6]) -> Answer 
     }
 }
 
-/// Lets the kernel map a thread's stack, and records its addresses.
+/// Lets the kernel map a thread's stack, and records the stack's addresses.
 fn map_stack(space: &mut Space, args: [usize; 6]) -> Answer {
     let mapped = system(libc::SYS_mmap, args);
     if let Ok(range) = mapped.and_then(|start| pages(start, args[1])) {
@@ -100,8 +100,8 @@ fn is_library(flags: i32) -> bool {
     flags == libc::MAP_PRIVATE | libc::MAP_DENYWRITE
 }
 
-/// Maps `range`, a range of the arena, instead of the address in `args`. Replaces existing mappings
-/// in the range, unless the program requests MAP_FIXED_NOREPLACE.
+/// Handles an `mmap` call with the arguments `args`, but maps `range`, a range of the arena.
+/// Replaces existing mappings in the range, unless the program requests MAP_FIXED_NOREPLACE.
 fn map_at(
     space: &mut Space,
     arena: &Arena,

@@ -22,7 +22,7 @@ use zmem::Arena;
 pub(crate) enum Answer {
     /// The call is issued.
     Issue,
-    /// The call returns this value without being issued.
+    /// The call is not issued, and returns this value.
     Is(isize),
 }
 
@@ -79,7 +79,8 @@ fn whole_pages(number: i64, mut args: [usize; 6]) -> [usize; 6] {
     args
 }
 
-/// Returns whether a call maps shared memory that is writable or possibly large.
+/// Returns whether a call maps shared memory that is writable or has at least `SHARED_MIN` bytes.
+/// Returns true for each `shmat`.
 pub(crate) fn maps_shared(number: i64, args: &[usize; 6]) -> bool {
     let [_, bytes, prot, flags, ..] = *args;
     match number {
@@ -92,8 +93,8 @@ pub(crate) fn maps_shared(number: i64, args: &[usize; 6]) -> bool {
     }
 }
 
-/// Returns the maximum number of bytes that a call adds to the private memory that the program can
-/// write.
+/// Returns the maximum number of bytes by which a call increases the program's private writable
+/// memory.
 pub(crate) fn opened_bytes(number: i64, args: &[usize; 6]) -> usize {
     let [_, bytes, third, flags, ..] = *args;
     let is_written = third as i32 & libc::PROT_WRITE != 0;
@@ -106,8 +107,8 @@ pub(crate) fn opened_bytes(number: i64, args: &[usize; 6]) -> usize {
     }
 }
 
-/// Returns whether a call changes mappings at the address in its first argument. Calls that change
-/// sealed memory fail.
+/// Returns whether a call changes mappings at the address in its first argument. Such a call fails
+/// if the memory there is sealed.
 fn changes(number: i64, args: &[usize; 6]) -> bool {
     calls::spec(number as usize).is_some_and(|spec| spec.changes_mappings.holds(args))
 }
@@ -123,8 +124,8 @@ fn has_tails(start: usize, bytes: usize) -> bool {
     start < tails.end && tails.start < start.saturating_add(bytes)
 }
 
-/// Restores replaced instructions in code that a call possibly unmaps, moves, drops or makes
-/// writable (di-14). If the code can't be restored, returns false, and the call must fail.
+/// Restores replaced instructions in code that a call may unmap, move, drop or make writable
+/// (di-14). If the code can't be restored, returns false, and the call must fail.
 pub(crate) fn release_code(number: usize, args: &[usize; 6]) -> bool {
     let release = |start: usize, bytes: usize, is_moved| {
         dispatch::release_code(&(start..start.saturating_add(bytes)), is_moved)
@@ -136,7 +137,7 @@ pub(crate) fn release_code(number: usize, args: &[usize; 6]) -> bool {
             let is_fixed = flags as i32 & libc::MREMAP_FIXED != 0;
             release(start, bytes, true) && (!is_fixed || release(to, more, false))
         }
-        // The size of the segment is not known at this point.
+        // The size of the shared memory segment is not known at this point.
         libc::SYS_shmat if more as i32 & libc::SHM_REMAP != 0 => release(bytes, usize::MAX, false),
         number if changes(number, args) => release(start, bytes, false),
         _ => true,
@@ -177,7 +178,7 @@ pub(crate) fn answer(space: &mut Space, arena: &Arena, number: usize, args: [usi
         libc::SYS_brk => brk::brk(space, arena, start),
         libc::SYS_mremap => remap::remap(space, arena, args),
         libc::SYS_mlockall => protect::lock_all(space, arena, start),
-        // The segment would be mapped in the arena, at the address that the program requested.
+        // The kernel would map the segment in the arena, at the address that the program requested.
         libc::SYS_shmat if has(arena, bytes) => Answer::Is(ENOMEM),
         // With a userfaultfd of the program, the kernel would report faults in the arena to the
         // program, not to the runtime.
@@ -194,8 +195,8 @@ pub(crate) fn answer(space: &mut Space, arena: &Arena, number: usize, args: [usi
                 libc::SYS_pkey_mprotect | libc::SYS_mlock | libc::SYS_mlock2 | libc::SYS_mseal,
                 Some(range),
             ) => protect::hold(space, arena, range, number, args).into(),
-            // The call must fail for free addresses. In the kernel the call would succeed, because
-            // the kernel has mapped the whole arena.
+            // The call must fail for free addresses. The kernel would let it succeed, because the
+            // whole arena is mapped in the kernel.
             (libc::SYS_mincore | libc::SYS_msync | libc::SYS_munlock, Some(range))
                 if parts_within(arena, &range).any(|part| !space.pieces.is_full(part)) =>
             {

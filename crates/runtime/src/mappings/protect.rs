@@ -1,5 +1,5 @@
-//! Protection and locking of memory. Memory is managed only if it is unlocked, readable and
-//! writable.
+//! Handles calls that protect, lock or seal memory. Memory is managed only if it is unlocked,
+//! readable and writable.
 
 use super::Answer;
 use crate::kernel::ENOMEM;
@@ -44,7 +44,8 @@ pub(super) fn protect(
     if is_full { Ok(0) } else { Err(ENOMEM) }
 }
 
-/// Makes a range plain, so that the kernel can handle a call that the runtime does not support.
+/// Makes a range plain, that is, memory that the kernel alone manages, and then issues a call that
+/// the runtime does not support.
 pub(super) fn hold(
     space: &mut Space,
     arena: &Arena,

@@ -94,8 +94,7 @@ fn move_or_grow(
     }
     let how = MAP_PRIVATE | MAP_ANONYMOUS | if is_fixed { MAP_FIXED } else { 0 };
     let place = [to.start, bytes, prot as usize, how as usize, usize::MAX, 0];
-    // `map::map` does not check the limits, because the caller has checked them for the growth
-    // alone.
+    // `map::map` checks no limits: they apply only to the growth, and the caller has checked it.
     let to = match is_fixed && !is_within(arena, &to) {
         true => make(space, arena, SYS_mmap, place)?,
         false => match map::map(space, arena, place) {
@@ -114,13 +113,13 @@ fn move_or_grow(
     for at in (0..copied).step_by(MOVE_STEP) {
         let part = at..copied.min(at + MOVE_STEP);
         if !dispatch::copy_memory(to + at, old.start + at, part.len()) {
-            // A part outside of the arena is not readable or writable. In this case, no old address
-            // was unmapped before.
+            // The copy fails if a part outside of the arena is not readable or writable. Then
+            // `is_whole` is false, so no old address has been unmapped.
             unmap(space, arena, to..to + bytes)?;
             return Err(EFAULT);
         }
-        // The data are at the new addresses. If the old addresses can't be freed, they stay mapped,
-        // and no data are lost.
+        // The data have been copied. If the old addresses can't be unmapped, they stay mapped, and
+        // no data are lost.
         if is_whole {
             let _left = unmap(space, arena, old.start + part.start..old.start + part.end);
         }
@@ -132,7 +131,7 @@ fn move_or_grow(
     Ok(to)
 }
 
-/// Unmaps a range, which is possibly empty.
+/// Unmaps a range, which may be empty.
 fn unmap(space: &mut Space, arena: &Arena, range: Range<usize>) -> Result<(), Failed> {
     match range.is_empty() {
         true => Ok(()),
@@ -140,8 +139,8 @@ fn unmap(space: &mut Space, arena: &Arena, range: Range<usize>) -> Result<(), Fa
     }
 }
 
-/// Lets the kernel move plain memory into, out of or within the arena. Addresses that become free
-/// remain part of the arena.
+/// Makes memory plain, and lets the kernel move it into, out of or within the arena. Addresses that
+/// become free remain part of the arena.
 fn remap_plain(
     space: &mut Space,
     arena: &Arena,

@@ -58,7 +58,8 @@ fn populate(arena: &Arena, range: &Range<usize>, window: Range<usize>) {
     }
 }
 
-/// The addresses of a mapping, and the addresses of its window, which are possibly empty.
+/// The addresses of a mapping, and the addresses of its window. The second range is empty if the
+/// mapping has no window.
 type Placed = (Range<usize>, Range<usize>);
 
 /// A new mapping that gets a window.
@@ -91,8 +92,8 @@ impl New {
         }))
     }
 
-    /// Adds a window that replaces the range's mappings, and lets the kernel map the parts of the
-    /// range before and after the window. Returns `None` if no window was added.
+    /// Adds a window that replaces the mappings at its addresses, and lets the kernel map the parts
+    /// of the range before and after the window. Returns `None` if no window was added.
     fn replace(
         &self,
         space: &mut Space,

@@ -171,7 +171,7 @@ impl Server {
 /// The answer of a server to a request.
 struct Answer<'s> {
     server: &'s Server,
-    /// Whether the answer possibly takes longer than [`ANSWERS_WITHIN`].
+    /// Whether the answer may take longer than [`ANSWERS_WITHIN`].
     may_wait: bool,
 }
 

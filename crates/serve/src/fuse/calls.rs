@@ -205,8 +205,8 @@ impl Filesystem for Files {
             Some(Node::Disk) => answer(reply, self.write_disk(offset, data)),
             Some(node) => match AttributeWrite::new(node, offset, data) {
                 Err(error) => reply.error(error),
-                // The write possibly starts a job, so another thread executes the write. If no
-                // thread can be started, `reply` is dropped, which sends an error.
+                // The write may start a job, so another thread executes the write. If no thread can
+                // be started, `reply` is dropped, which sends an error.
                 Ok(stored) => {
                     let (steered, len) = (self.steered.clone(), data.len() as u32);
                     let stores = move || answer(reply, stored.store(&*steered).map(|()| len));

@@ -46,7 +46,7 @@ pub(crate) struct Short<'r> {
     replies: usize,
     /// The sum of the tasks' weights.
     weight: usize,
-    /// Whether the batch is a single request that possibly has to wait for the backing store.
+    /// Whether the batch is a single request that may have to wait for the backing store.
     may_wait: bool,
 }
 
@@ -60,7 +60,7 @@ struct Task {
     weight: usize,
     /// The maximum number of bytes that the reply can take.
     reply_max: usize,
-    /// Whether the request possibly has to wait for the backing store.
+    /// Whether the request may have to wait for the backing store.
     may_wait: bool,
 }
 
@@ -72,8 +72,8 @@ impl Task {
             Ok(Command::Read) => (true, len / 4, read_header(terms.replies) + len),
             Ok(Command::Write) => (true, len, DONE_MAX),
             // The cost of commands without a payload is proportional to the number of blocks in the
-            // range. Zeroing possibly reads the blocks at both ends of the range, which keep a part
-            // of their data.
+            // range. Zeroing may read the blocks at both ends of the range, which keep a part of
+            // their data.
             Ok(Command::Punch | Command::WriteZeroes) => (true, len / 64, DONE_MAX),
             Ok(Command::BlockStatus { .. }) => (false, len / 64, SHORT_MAX),
             Ok(Command::Flush) | Err(_) => (false, 0, DONE_MAX),

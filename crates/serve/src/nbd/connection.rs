@@ -95,8 +95,7 @@ pub(crate) fn serve(service: &Service, stream: &impl Stream, admit: impl FnMut()
 }
 
 /// Performs the handshake, until the client has chosen an export and `admit` has returned true. The
-/// client's first requests possibly remain in `input`. No request of a refused client is carried
-/// out.
+/// client's first requests may remain in `input`. No request of a refused client is carried out.
 fn negotiate(
     exports: &Exports,
     stream: &impl Stream,

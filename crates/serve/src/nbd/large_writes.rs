@@ -110,7 +110,7 @@ impl LargeWrites {
         state.served += 1;
         state.used += len;
         drop(state);
-        // The remaining free memory possibly suffices for the write with the next ticket.
+        // The remaining free memory may suffice for the write with the next ticket.
         self.freed.notify_all();
         let mut write = LargeWrite { writes: self, since: Instant::now(), len, buffer };
         if write.buffer.is_none() {

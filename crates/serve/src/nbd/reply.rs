@@ -141,7 +141,7 @@ pub(crate) struct DataPart {
 }
 
 impl DataPart {
-    /// Returns whether the part continues a simple reply, so that it has no header.
+    /// Returns whether the part has no header of its own, because it continues a simple reply.
     pub(crate) fn is_bare(&self, request: &Request, style: ReplyStyle) -> bool {
         style == ReplyStyle::Simple && self.at > request.offset
     }

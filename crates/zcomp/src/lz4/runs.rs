@@ -18,7 +18,7 @@ const WORD_BYTES: usize = size_of::<u64>();
 /// The minimum length of a match, in bytes.
 const MATCH_BYTES_MIN: usize = 4;
 
-/// Returns true if `block`, the compressed form of `plain`, possibly contains a match that
+/// Returns true if `block`, the compressed form of `plain`, may contain a match that
 /// [`shorten_offsets`] changes. In pages this function detects every such match of 274 bytes or
 /// more.
 pub(super) fn has_slow_run(plain: &[u8], block: &[u8]) -> bool {
@@ -36,8 +36,8 @@ fn repeats(plain: &[u8]) -> bool {
     })
 }
 
-/// Returns true if `block` contains three bytes that are possibly a slow offset and the first byte
-/// of a length of 274 or more. The three bytes are possibly literals instead.
+/// Returns true if `block` contains three bytes that may be a slow offset and the first byte of a
+/// length of 274 or more. The three bytes may be literals instead.
 fn has_slow_offset(block: &[u8]) -> bool {
     memchr::memchr_iter(255, block).any(|length_at| {
         let offset = block[..length_at].last_chunk().map(|bytes| u16::from_le_bytes(*bytes));

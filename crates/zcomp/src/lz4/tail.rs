@@ -41,7 +41,7 @@ pub(super) struct Tail<'b> {
 
 impl<'b> Tail<'b> {
     /// Returns the tail that the last bytes of `block` appear to encode, with a match of 274 bytes
-    /// or more. The bytes are possibly literals or another sequence instead.
+    /// or more. The bytes may be literals or another sequence instead.
     #[inline]
     pub(super) fn of(block: &'b [u8], plain_bytes: usize) -> Option<Self> {
         let (rest, literals) = block.split_last_chunk()?;

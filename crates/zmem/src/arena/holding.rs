@@ -76,17 +76,17 @@ impl Holding {
 
     /// Evicts until this process holds at most its share of the limit, or until all processes hold
     /// at most the limit minus its reserve. If `waits` is true, this process waits and does not
-    /// need its memory, so only the share ends the eviction. After an unsuccessful eviction, the
-    /// next calls do nothing for a while. Otherwise each call would try to evict all blocks of a
-    /// program whose data do not compress.
+    /// need its memory, so the eviction continues until this process holds at most its share. After
+    /// an unsuccessful eviction, the next calls do nothing for a while. Otherwise each call would
+    /// try to evict all blocks of a program whose data do not compress.
     pub fn yield_room(&self, waits: bool) {
         let limit = &self.calls.pager.limit;
         let is_more = || (waits || limit.is_wanted(0)) && evictable::is_above_share(limit);
         while is_more() && self.try_step(usize::MAX) {}
     }
 
-    /// Evicts about `bytes` bytes at most, until `bytes` bytes of memory outside of the arena fit
-    /// below the limit minus its reserve.
+    /// Evicts blocks until `bytes` further bytes fit below the limit minus its reserve, so that the
+    /// caller can use them outside of the arena. Evicts at most about `bytes` bytes.
     pub fn make_room(&self, bytes: usize) {
         let blocks = bytes.div_ceil(self.calls.pager.sizes.block);
         let step = self.calls.pager.step_blocks();
@@ -100,8 +100,8 @@ impl Holding {
 
     /// Performs one eviction step of at most `most` blocks, except during the pause after an
     /// unsuccessful eviction. A process that shares the memory of another process evicts nothing
-    /// here. Such a process has possibly stopped a thread of the other process, as LeakSanitizer
-    /// does, and the stopped thread possibly holds a lock that an eviction needs.
+    /// here. Such a process may have stopped a thread of the other process, as LeakSanitizer does,
+    /// and the stopped thread may hold a lock that an eviction needs.
     fn try_step(&self, most: usize) -> bool {
         let pager = &self.calls.pager;
         let step = pager.step_blocks().min(most).min(room::blocks_above_floor(pager));
@@ -113,9 +113,9 @@ impl Holding {
     }
 
     /// Evicts as [`yield_room`](Self::yield_room) does, after many blocks were unpinned. The memory
-    /// of the process is measured first, because the kernel has possibly written to blocks that
-    /// were unwritten before. Ends the pause after an unsuccessful eviction, because the unpinned
-    /// blocks are possibly evictable.
+    /// of the process is measured first, because the kernel may have written to blocks that were
+    /// unwritten before. Ends the pause after an unsuccessful eviction, because the unpinned blocks
+    /// may be evictable.
     pub fn yield_unpinned(&self) {
         self.weigh_process();
         self.retry_evictions();
@@ -132,7 +132,7 @@ impl Holding {
         let _ended = self.calls.inside(|pager| drop(pager.eviction_lock.lock()));
     }
 
-    /// Records how much memory this process uses outside of the arena.
+    /// Measures and records how much memory this process uses outside of the arena.
     pub fn weigh_process(&self) {
         evictable::weigh_process(&self.calls.pager.limit);
     }
@@ -148,8 +148,8 @@ impl Holding {
         evictable::usage(&self.calls.pager.limit)
     }
 
-    /// Returns the number of bytes by which the limit is too small for the working set, if faults
-    /// took most of the time during the last 10 s.
+    /// If faults took most of the time during the last 10 s, returns the number of bytes by which
+    /// the limit is too small for the working set.
     pub fn lacks(&self) -> Option<u64> {
         stats::lacks(&self.calls.pager)
     }

@@ -21,8 +21,8 @@ use std::ops::Range;
 use userfaultfd::Userfaultfd;
 use zram::{ORDER_MAX, SLOT_BYTES};
 
-/// Returns `errno`, the error of an attempt to close blocks. After this error, the blocks were
-/// opened again, with the result `undo`. Aborts the process if `undo` is an error.
+/// Returns `errno`, the error of an attempt to close blocks. `undo` is the result of opening the
+/// blocks again after this error. Aborts the process if `undo` is an error.
 fn undone(errno: Errno, undo: Result<(), Errno>) -> Errno {
     undo.unwrap_or_else(|errno| refused("memory can't be opened again", errno));
     errno
@@ -54,8 +54,8 @@ pub(crate) enum ForkResult {
 /// A mechanism that makes accesses to absent blocks fault, and fills blocks so that no thread sees
 /// partial contents.
 pub(crate) trait Backend: Debug + Send + Sync {
-    /// Returns the backend's name, a colon, and a description that includes the behavior of system
-    /// calls.
+    /// Returns the backend's name, a colon, and a description that states what a system call on
+    /// absent memory does.
     fn describe(&self) -> &'static str;
 
     /// Returns the maximum number of mappings that marking `blocks` blocks can require.
@@ -74,7 +74,7 @@ pub(crate) trait Backend: Debug + Send + Sync {
         memory.drop_pages(chunk)
     }
 
-    /// Returns the number of address ranges in which a block possibly needs page tables.
+    /// Returns the number of address ranges in which a block may need page tables.
     fn places(&self) -> usize {
         1
     }
@@ -95,7 +95,7 @@ pub(crate) trait Backend: Debug + Send + Sync {
     /// Copies the data of closed blocks to `buf`, beginning at the region's offset `at`.
     fn read(&self, memory: &Managed, at: usize, buf: &mut [u8]) -> Result<(), Errno>;
 
-    /// Makes closed blocks readable at their addresses, after `read` failed.
+    /// Makes closed blocks readable at their addresses. Called if `read` fails.
     fn show(&self, _memory: &Managed, _range: Range<usize>) -> Result<(), Errno> {
         Err(Errno::NOSYS)
     }
@@ -120,7 +120,7 @@ pub(crate) trait Backend: Debug + Send + Sync {
         Ok(())
     }
 
-    /// Stops managing `memory`. All of the memory is resident and belongs to the program again.
+    /// Stops managing `memory`, which is completely resident and belongs to the program again.
     fn end(&self, _memory: &Managed) -> Result<(), Errno> {
         Ok(())
     }
@@ -130,9 +130,9 @@ pub(crate) trait Backend: Debug + Send + Sync {
         0
     }
 
-    /// Returns the userfaultfd, if the backend has one. Without a userfaultfd, a thread that is
-    /// alone is allowed to open a block before it writes the block's data, which is faster than
-    /// `fill`.
+    /// Returns the userfaultfd, if the backend has one. Without a userfaultfd, the only running
+    /// thread of a process is allowed to open a block before it writes the block's data, which is
+    /// faster than `fill`.
     fn uffd(&self) -> Option<&Uffd> {
         None
     }
@@ -142,7 +142,7 @@ pub(crate) trait Backend: Debug + Send + Sync {
         false
     }
 
-    /// Adapts the backend to a child of fork. The child still has one thread.
+    /// Adapts the backend to a child of fork, while the child has only one thread.
     fn in_child(&self, _memory: &Managed) {}
 
     /// Returns the state of the region in this process.

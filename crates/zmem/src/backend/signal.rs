@@ -32,8 +32,8 @@ impl Signal {
         let beside = OnceLock::new();
         if marks == Marks::Moves {
             let _first = beside.set(Managed::map_beside(memory.bytes())?);
-            // The kernel charges this process for `beside`, and later for the open region. A second
-            // mapping of the region's size tests whether the kernel permits both charges.
+            // The kernel charges this process for `beside`, and later for the open region. This
+            // second mapping of the region's size tests whether the kernel permits both charges.
             drop(Managed::map_beside(memory.bytes())?);
         }
         Ok(Signal { marks, name, beside })
@@ -85,7 +85,7 @@ impl Backend for Signal {
         memory.drop_pages(chunk)
     }
 
-    /// With `Moves`, the memory in which blocks are prepared has page tables, too.
+    /// With `Moves`, a block also needs page tables in `beside`, where its contents are prepared.
     fn places(&self) -> usize {
         if self.marks == Marks::Moves { 2 } else { 1 }
     }

@@ -9,7 +9,7 @@ use crate::uffd::{Short, Uffd};
 use rustix::io::Errno;
 use std::ops::Range;
 
-/// Address space of the same size as the region.
+/// The staging area, which has the same size as the region.
 #[derive(Debug)]
 pub(super) struct Staging(pub(super) Managed);
 
@@ -31,7 +31,8 @@ impl Staging {
         self.take_rest(uffd, memory, range)
     }
 
-    /// Moves the pages of resident blocks to the staging area, and handles errors of the move.
+    /// Moves the pages of resident blocks to the staging area, and handles pages that can't be
+    /// moved at once.
     fn take_rest(&self, uffd: &Uffd, memory: &Managed, range: Range<usize>) -> Result<(), Errno> {
         let (mut next, mut tried) = (range.start, None);
         while let Err(Short { done, errno }) = uffd.transfer(memory, &self.0, next..range.end) {

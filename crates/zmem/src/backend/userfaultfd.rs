@@ -15,7 +15,7 @@ use rustix::io::Errno;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
-/// The thread that handles the faults of a region.
+/// The threads that handle the faults of a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Answers {
     Threads,
@@ -161,7 +161,8 @@ impl Backend for Userfaultfd {
         let page = page::page_size();
         for (nth, part) in data.chunks(page).enumerate() {
             match self.uffd.copy(memory, range.start + nth * page, part) {
-                // The page still exists, with the contents that it had when the block was closed.
+                // The page was not dropped, and still has the contents from before the block was
+                // closed.
                 Ok(()) | Err(Errno::EXIST) => {}
                 Err(errno) => return Err(errno),
             }

@@ -12,7 +12,7 @@ use loom::thread;
 struct Scene {
     chunk: ChunkWord,
     block: BlockWord,
-    /// Whether the chunk's memory is open, and whether the block is present.
+    /// Whether the chunk's memory is accessible, and whether the block is present.
     memory: UnsafeCell<(bool, bool)>,
 }
 

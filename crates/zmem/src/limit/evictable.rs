@@ -16,7 +16,7 @@ use std::sync::atomic::Ordering::Relaxed;
 /// Returns a floor that is larger than `floor` if unevictable memory exceeds the limit. `(excess,
 /// large)` is the result of [`SharedLimit::excess`].
 fn grown(floor: u64, limit: u64, (excess, large): (u64, u64)) -> u64 {
-    // The floor needs an upper bound, because a large excess possibly lasts only briefly.
+    // The floor needs an upper bound, because a large excess may last only briefly.
     let most = limit / OVER_LIMIT_FLOOR_SHARE / large.max(1);
     (floor + excess * EXCESS_WEIGHT).min(floor.max(most))
 }
@@ -40,7 +40,8 @@ fn shared_and_limit(of: &Limit) -> Option<(&dyn SharedLimit, u64)> {
     of.shared.as_deref().zip(of.get())
 }
 
-/// Returns the floor of this process in bytes while unevictable memory does not exceed the limit.
+/// Returns the floor in bytes that this process has while unevictable memory does not exceed the
+/// limit.
 fn kept_floor(of: &Limit, limit: u64) -> u64 {
     let floor = limit / FLOOR_SHARE;
     of.shared.as_ref().map_or(floor, |shared| shared.floor(floor, limit))
@@ -86,8 +87,8 @@ pub(crate) fn is_tight(of: &Limit) -> bool {
 }
 
 /// Returns whether a fault is allowed to open untouched blocks that were not accessed. The program
-/// can later write to open blocks without a fault. So this function counts all open blocks of this
-/// process, although the kernel does not count unwritten blocks.
+/// can later write to open blocks without a fault. Therefore, this function counts all open blocks
+/// of this process, although unwritten blocks use no memory.
 pub(crate) fn has_room(of: &Limit) -> bool {
     of.get().is_none_or(|limit| {
         let all = sum(of);
@@ -161,7 +162,8 @@ pub(crate) fn weigh_process(of: &Limit) {
     }
 }
 
-/// Begins to count a child of fork separately, and sets the maxima to the present values.
+/// Begins to count the memory of a child of fork separately, and sets the maxima to the present
+/// values.
 pub(crate) fn begin_child(of: &Limit) {
     of.peak.begin(process_held(of), process_resident(of));
     of.shared.iter().for_each(|shared| shared.begin_child());
@@ -186,10 +188,10 @@ pub(crate) fn shared_blocks(of: &Limit) -> usize {
     shared_bytes(of) as usize / of.block
 }
 
-/// Returns the bytes of shared blocks whose eviction would free no memory, and the bytes that
-/// children still share. Evicting a block that is charged to the parent frees no memory. Evicting a
-/// block that a child shares frees no memory unless a child needs room, because only then will the
-/// child drop the block.
+/// Returns the size of the shared blocks whose eviction would free no memory, and the size of the
+/// blocks that a child still shares. Evicting a block that is charged to the parent frees no
+/// memory. Evicting a block that a child shares frees no memory unless a child needs room, because
+/// only then will the child drop the block.
 fn staying(of: &Limit) -> (u64, u64) {
     let bytes = shared_bytes(of);
     let Some(shared) = of.shared.as_ref().filter(|_| bytes > 0) else { return (0, 0) };

@@ -1,6 +1,6 @@
 //! The time of the next attempt after an unsuccessful eviction (`PROGRESS_SHARE`). Blocks that
-//! could not be evicted possibly become evictable later, because the program can overwrite them
-//! with data that compress. The pager does not notice such writes, because resident memory does not
+//! could not be evicted may become evictable later, because the program can overwrite them with
+//! data that compress. The pager does not notice such writes, because resident memory does not
 //! fault.
 
 use crate::counters::milliseconds as now;
@@ -12,8 +12,8 @@ use std::time::Duration;
 
 #[derive(Debug)]
 pub(crate) struct NoProgress {
-    /// The number of resident blocks after the last attempt if it was unsuccessful, otherwise
-    /// `usize::MAX`.
+    /// The number of resident blocks after the last attempt if the attempt was unsuccessful,
+    /// otherwise `usize::MAX`.
     pub(super) resident: AtomicUsize,
     /// The number of consecutive unsuccessful attempts, at most `GROWTHS + 1`.
     failures: AtomicU32,

@@ -20,7 +20,7 @@ pub struct Usage {
     /// The part of `held` that resident blocks occupy.
     pub resident: u64,
     /// The part of `resident` that could be evicted. Blocks that are charged to the parent are
-    /// included, because they are possibly charged to this process later.
+    /// included, because they may later be charged to this process.
     pub evictable: u64,
     /// The part of `held` that page tables and words of blocks occupy.
     pub tables: u64,
@@ -55,8 +55,7 @@ pub struct Relatives {
     pub is_child_short: bool,
 }
 
-/// The functions by which the limit of a process exchanges data with the other processes that share
-/// this limit.
+/// The functions by which a process exchanges data with the other processes that share its limit.
 pub trait SharedLimit: Debug + Send + Sync {
     /// Returns the floor of a process in bytes, under the limit `limit`. If no processes shared the
     /// limit, the floor would be `floor`.
@@ -98,7 +97,7 @@ pub trait SharedLimit: Debug + Send + Sync {
     /// created.
     fn note_pool(&self, pages: u64, room: u64, changed: u64);
 
-    /// Begins to count a child of fork separately.
+    /// Begins to count the memory of a child of fork separately.
     fn begin_child(&self);
 
     /// Returns whether this process must evict nothing, because a debugger reads its memory
@@ -115,7 +114,7 @@ pub trait SharedLimit: Debug + Send + Sync {
     /// Subtracts resident blocks of `bytes` bytes that are no longer shared.
     fn leave_blocks(&self, bytes: u64);
 
-    /// Returns the bytes of the blocks that a new child would share.
+    /// Returns the size in bytes of the blocks that a new child would share with this process.
     fn blocks(&self) -> u64;
 
     /// Returns the bytes that this process shares with its parent and its children.

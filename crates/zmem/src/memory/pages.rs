@@ -1,6 +1,6 @@
-//! The pages of managed memory, and their contents. `madvise` calls set guards, control huge pages,
-//! and separate the pages of parent and child. The contents are read and written through
-//! /proc/thread-self/mem, which ignores the protection of memory.
+//! The pages of managed memory, and the contents of these pages. `madvise` calls set guards,
+//! control huge pages, and separate the pages of parent and child. The contents are read and
+//! written through /proc/thread-self/mem, which ignores the protection of memory.
 //!
 //! A descriptor of this file refers to the memory of the process that opened the file. A child that
 //! used the inherited descriptor would write to its parent's memory, so the child opens the file
@@ -54,21 +54,21 @@ fn set_guards(memory: &Managed, range: &Range<usize>, advice: i32) -> Result<(),
     }
 }
 
-/// Asks the kernel to reclaim the pages of a range before other pages. Callers use only the result:
-/// an error if some page is locked, or is a huge page that can't be split.
+/// Asks the kernel to reclaim the pages of a range before other pages. Callers use only the result,
+/// which is an error if a page is locked, or is a huge page that can't be split.
 pub(crate) fn cool(memory: &Managed, range: Range<usize>) -> Result<(), Errno> {
     // SAFETY: the advice changes no data.
     unsafe { memory.advise(range, libc::MADV_COLD) }
 }
 
-/// Populates the missing pages of a range, and copies the pages that another process shares.
+/// Populates the missing pages of a range, and gives this process its own copy of each shared page.
 pub(crate) fn make_own(memory: &Managed, range: Range<usize>) -> Result<(), Errno> {
     // SAFETY: the advice changes no data.
     unsafe { memory.advise(range, MADV_POPULATE_WRITE) }
 }
 
-/// Populates pages that are about to be written, if the kernel supports this (Linux 5.14).
-/// Otherwise, the writes populate the pages one by one.
+/// Populates pages that are about to be written, if the kernel is Linux 5.14 or later. Otherwise,
+/// the writes populate the pages one by one.
 pub(crate) fn populate(memory: &Managed, range: Range<usize>) {
     if range.len() >= POPULATED_MIN * page::page_size() {
         let _refused = make_own(memory, range);
@@ -83,8 +83,8 @@ pub(crate) fn set_inherited(memory: &Managed, is_inherited: bool) -> Result<(), 
     unsafe { memory.advise(0..memory.addresses().len(), advice) }
 }
 
-/// Requests huge pages for the first window if the kernel then allocates folios of at most `block`
-/// bytes.
+/// Requests huge pages for the first window if the kernel answers such requests with folios, but
+/// with no folio of more than `block` bytes.
 pub(crate) fn allow_folios(memory: &Managed, block: usize) {
     if block > page::page_size() && has_folios(Path::new(FOLIOS), block) {
         // SAFETY: the advice changes no data.
@@ -92,8 +92,8 @@ pub(crate) fn allow_folios(memory: &Managed, block: usize) {
     }
 }
 
-/// Returns whether the kernel allocates folios for memory that requests huge pages, and none of
-/// these folios is larger than `block` bytes.
+/// Returns whether the kernel allocates folios for memory with MADV_HUGEPAGE, and none of these
+/// folios is larger than `block` bytes.
 fn has_folios(settings: &Path, block: usize) -> bool {
     let set = |path: &Path| {
         let words = read_to_string(path.join("enabled")).unwrap_or_default();
@@ -118,20 +118,20 @@ pub(crate) fn read(memory: &Managed, at: usize, buf: &mut [u8]) -> Result<(), Er
     in_parts(buf.len(), |file, done| pread(file, &mut buf[done..], start + done as u64))
 }
 
-/// Copies the bytes that begin at the offset `at` to `buf`. All present pages are readable. The
-/// caller is evicting the blocks.
+/// Copies the bytes that begin at the offset `at` to `buf`. The caller is evicting the blocks, and
+/// all present pages of the blocks are readable.
 ///
 /// # Errors
-/// `Errno::FAULT` if a page is missing. After any other error, the kernel has refused the call.
+/// `Errno::FAULT` if a page is missing. Any other error means that the kernel refused the call.
 pub(crate) fn read_protected(memory: &Managed, at: usize, buf: &mut [u8]) -> Result<(), Errno> {
     read(memory, at, buf)
         .or_else(|_| read_readable(memory.address_of(&(at..at + buf.len())) as u64, buf))
 }
 
 /// Copies readable bytes that begin at the offset `at` to `buf`. The caller prevents writes to
-/// these bytes, or discards the copy after a write. In a staging area, another thread possibly
-/// removes whole pages during the copy. The copy then contains zeros. The caller notices this
-/// later, because it can't become the owner of the block (zm-U4).
+/// these bytes, or discards the copy if the bytes changed. In a staging area, another thread may
+/// remove whole pages during the copy. The copy then contains zeros. The caller notices this later,
+/// because it then can't become the owner of the block (zm-U4).
 pub(crate) fn read_open(memory: &Managed, at: usize, buf: &mut [u8]) {
     let (start, bytes) = memory.place(&(at..at + buf.len()));
     // SAFETY: the range is within this memory, and readable. If the bytes change during the copy,
@@ -139,8 +139,8 @@ pub(crate) fn read_open(memory: &Managed, at: usize, buf: &mut [u8]) {
     unsafe { buf.as_mut_ptr().copy_from_nonoverlapping(start.cast(), bytes) }
 }
 
-/// Copies `bytes` to the offset `at`, whatever the protection is. The caller owns the blocks, so
-/// other threads can't access them.
+/// Copies `bytes` to the offset `at`, whatever the protection of the memory is. The caller owns the
+/// blocks, so other threads can't access them.
 pub(crate) fn write(memory: &Managed, at: usize, bytes: &[u8]) -> Result<(), Errno> {
     let start = memory.address_of(&(at..at + bytes.len())) as u64;
     // The range is within this memory. The caller owns the blocks in this range, so no other thread
@@ -151,9 +151,9 @@ pub(crate) fn write(memory: &Managed, at: usize, bytes: &[u8]) -> Result<(), Err
 /// Zeroes a readable and writable range, whose blocks the caller owns.
 pub(crate) fn clear(memory: &Managed, range: Range<usize>) {
     let (start, bytes) = memory.place(&range);
-    // SAFETY: the range is within this memory. The caller guarantees that the range is open, and it
-    // stays open, because the caller owns the blocks (zm-S1). The program requested zeros, and
-    // thereby permits this code to overwrite the bytes.
+    // SAFETY: the range is within this memory. The caller guarantees that the range is open. The
+    // range stays open, because the caller owns the blocks (zm-S1). The program requested zeros,
+    // and thereby permits this code to overwrite the bytes.
     unsafe { start.cast::<u8>().write_bytes(0, bytes) };
 }
 
@@ -166,9 +166,9 @@ pub(crate) fn with_bytes<T>(
 ) -> T {
     let (start, len) = memory.place(&range);
     // SAFETY: the range is within this memory and mapped. The caller guarantees that the range is
-    // open, and it stays open, because the caller owns the blocks (zm-S1). `_stopped` proves that
-    // no other thread accesses the range. This thread runs only code of this crate until the data
-    // are in place, so the program has not read the bytes yet.
+    // open. The range stays open, because the caller owns the blocks (zm-S1). `_stopped` proves
+    // that no other thread accesses the range. This thread runs only code of this crate until the
+    // data are in place, so the program can't read the bytes before that.
     work(unsafe { std::slice::from_raw_parts_mut(start.cast(), len) })
 }
 
@@ -190,14 +190,14 @@ pub(crate) fn place(
     // SAFETY: both ranges are within their memory. The caller owns the blocks, and the replaced
     // pages hold no data, because the blocks are absent. With DONTUNMAP, `staged` stays mapped.
     unsafe { mremap_fixed(from, len, len, flags, to)? };
-    // The moved pages have the protection of `staged`, which is not executable.
+    // The moved pages have the protection of `staged`, so they are not executable.
     let is_executable = memory.open_flags(&range).contains(MprotectFlags::EXEC);
     if is_executable { memory.open(range) } else { Ok(()) }
 }
 
 /// Reads or writes `bytes` bytes through the file of this process's memory. Each call of `step`
-/// gets the file and the number of bytes done so far, and returns the number of further bytes that
-/// it has done.
+/// gets the file and the number of bytes transferred so far, and returns the number of bytes that
+/// this call has transferred.
 fn in_parts(
     bytes: usize,
     mut step: impl FnMut(BorrowedFd<'_>, usize) -> Result<usize, Errno>,
@@ -206,8 +206,8 @@ fn in_parts(
         let mut done = 0;
         while done < bytes {
             match step(file, done) {
-                // The file of this process's memory has no end, so the descriptor now refers to
-                // another file.
+                // The file of this process's memory has no end. A result of 0 means that the
+                // descriptor now refers to another file.
                 Ok(0) => return Err(Errno::BADF),
                 Ok(more) => done += more,
                 Err(Errno::INTR) => {}

@@ -20,8 +20,8 @@ pub(crate) struct Windows {
     /// The size in bytes of the first window, which begins at the address `start` and at the offset
     /// 0.
     own: usize,
-    /// The size in bytes of the range of offsets that all windows share. The offsets from `own` on
-    /// are for further windows and their gaps.
+    /// The size in bytes of the range of offsets that contains all windows and gaps. The offsets
+    /// from `own` on are for further windows and their gaps.
     pub(super) bytes: usize,
     /// The windows after the first, in the order in which they were added.
     list: [OnceLock<Window>; WINDOWS_MAX],
@@ -96,8 +96,8 @@ impl Windows {
         Some(window.offsets.start + (address - window.addresses.start))
     }
 
-    /// Returns the part of a range that lies in the window of the range's first offset. If this
-    /// offset is in no window, returns the whole range.
+    /// Returns the part of a range of offsets that lies in the same window as the range's first
+    /// offset. If the first offset is in no window, returns the range up to the end of all offsets.
     pub(crate) fn in_window(&self, range: Range<usize>) -> Range<usize> {
         let end = match self.find(&(range.start..range.start)) {
             _ if range.start < self.own => self.own,

@@ -16,9 +16,9 @@ pub(crate) fn own_block(pager: &Pager, block: usize, seen: WordValue) -> Option<
     is_owned.then(|| OwnedRun::new(pager, block..block + 1, seen.state()))
 }
 
-/// Takes ownership of the blocks at the start of `blocks`, one by one. The run ends before a block
-/// that is not in the state `from` or for which `takes` returns false. The run is possibly empty. A
-/// run has at most `CLOCK_WINDOW` blocks.
+/// Takes ownership of the blocks at the start of `blocks`, one by one. The run ends before the
+/// first block that is not in the state `from` or for which `takes` returns false. The run can be
+/// empty. A run has at most `CLOCK_WINDOW` blocks.
 pub(crate) fn own_first(
     pager: &Pager,
     blocks: Range<usize>,
@@ -95,8 +95,8 @@ pub(crate) fn for_runs(
     }
 }
 
-/// Closes a run of blocks, and publishes the blocks in the state `to`, which is `Probation` or
-/// `Shared`. Returns the number of closed blocks. The kernel possibly refuses to close the run, for
+/// Closes a run of blocks, and publishes the blocks with the state `to`, which is `Probation` or
+/// `Shared`. Returns the number of closed blocks. The kernel may refuse to close the run, for
 /// example because some blocks are locked. A refused run is closed block by block if `to` is
 /// `Probation`, and stays open if `to` is `Shared`.
 pub(crate) fn publish_closed(mut run: OwnedRun<'_>, to: State) -> usize {

@@ -71,7 +71,8 @@ fn loom_offers_against_take() {
 /// If two threads try to take a block, only one succeeds. The block's slot is then filled again.
 #[test]
 fn loom_take_back_against_take_and_offer() {
-    // Without a bound this model takes minutes, because it has three threads of several steps each.
+    // Without a bound on preemptions, this model takes minutes, because its three threads have
+    // several steps each.
     let mut model = loom::model::Builder::new();
     model.preemption_bound = model.preemption_bound.or(Some(3));
     model.check(|| {

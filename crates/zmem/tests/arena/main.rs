@@ -2,8 +2,8 @@
 //!
 //! # Safety
 //! The only handler of SIGSEGV passes each fault to `answer_fault`. If the fault is not on an
-//! arena, the handler ends the process. Each test has an arena of its own, and changes the use of a
-//! block on one thread.
+//! arena, the handler ends the process. Each test has an arena of its own. The use of each block is
+//! changed by only one thread.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
 mod aside;
@@ -112,7 +112,7 @@ fn what_is_new_opens_in_batches_while_the_limit_is_far() {
     };
     // A batch begins at the accessed block, so batches overlap, and more than 16 faults occur.
     assert!(touch(0..16 * batch) <= 24);
-    // Above a quarter of the limit, blocks are opened one by one.
+    // If more than a quarter of the limit is held, blocks are opened one by one.
     touch(16 * batch..128 * batch);
     let pages = 160 * batch..176 * batch;
     let blocks = pages.len().div_ceil(3) as u64;

@@ -88,8 +88,8 @@ fn moved_neighbours_are_one_mapping() {
 }
 
 /// Returns the resident bytes of a process, except pages of files, which do not belong to the
-/// region. The file `smaps` is not used, because the kernel computes it address by address. A page
-/// that moves during this time is possibly counted twice.
+/// region. The file `smaps` is not used, because the kernel computes it address by address. It
+/// could count a page that moves during this time twice.
 fn resident(process: i32) -> Option<u64> {
     let text = read_to_string(format!("/proc/{process}/status")).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("RssAnon:"))?;

@@ -133,7 +133,7 @@ fn fork_under_load(backend: BackendKind) {
     });
 }
 
-/// A fork during a long call waits for one step of the call at most. So faults that wait for the
+/// A fork during a long call waits for at most one step of the call. So faults that wait for the
 /// fork are not delayed until the call ends.
 #[test]
 fn a_fork_waits_for_no_whole_call() {

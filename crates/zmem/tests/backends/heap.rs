@@ -37,7 +37,7 @@ fn end_in_handler() {
     }
 }
 
-/// Accesses more memory than the limit allows, in order and at random.
+/// Accesses more memory than the limit allows, first in order, and then in a scattered order.
 fn use_all(region: &mut Region, rounds: usize) {
     for round in 0..rounds {
         for (nth, page) in region.chunks_mut(4096).enumerate() {

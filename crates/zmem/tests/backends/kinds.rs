@@ -34,7 +34,7 @@ pub(crate) fn turn() -> MutexGuard<'static, ()> {
 fn is_permitted(for_system_calls: bool) -> bool {
     const USER_MODE_ONLY: i32 = 1;
     let flags = libc::O_CLOEXEC | if for_system_calls { 0 } else { USER_MODE_ONLY };
-    // SAFETY: of this process's memory, the calls access only the path. The opened descriptor is
+    // SAFETY: the calls access no memory of this process except the path. The opened descriptor is
     // closed here.
     unsafe {
         let mut file = libc::syscall(libc::SYS_userfaultfd, flags) as i32;

@@ -70,7 +70,7 @@ fn a_store_at_its_limit_ends_eviction_and_no_fault() {
         region.check();
         let stats = region.stats();
         assert!(stats.refused > 0 && stats.resident > 12 * MIB as u64, "{stats:?}");
-        // The whole range is dropped, because any of its blocks is possibly stored.
+        // The whole range is dropped, because any of its blocks may be stored.
         region.dont_need(0..24 * MIB).unwrap();
         region[..4 * MIB].chunks_mut(4096).for_each(|page| page[..100].fill(7));
         region.reclaim(usize::MAX >> 1);

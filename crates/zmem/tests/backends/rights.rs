@@ -1,5 +1,5 @@
-//! A region needs no privileges. The user nobody can use a region, under a filter that refuses the
-//! system calls that containers refuse.
+//! A region needs no privileges. The user `nobody` can use a region, even under a filter that
+//! refuses the system calls that containers refuse.
 
 use crate::{MIB, turn};
 use testkit::child::in_child;
@@ -11,13 +11,13 @@ use zmem::{BackendKind, Error, Options, Region};
 const REFUSED: [i64; 3] =
     [libc::SYS_process_vm_readv, libc::SYS_process_vm_writev, libc::SYS_ptrace];
 
-/// Changes the user of this process to nobody, and installs the filter.
+/// Changes the user of this process to `nobody`, and installs the filter.
 pub(crate) fn give_up_rights() {
     rights::give_up(&REFUSED);
 }
 
-/// Checks that a region keeps its data, and that the region's backend is `backend`. The held memory
-/// never exceeds `most` per cent of the limit.
+/// Checks that a region keeps its data, and that the region's backend is `backend`. Also checks
+/// that the held memory never exceeds `most` per cent of the limit.
 fn check(backend: &str, most: u64) {
     const LIMIT: u64 = 8 * MIB as u64;
     let options = Options { limit: Some(LIMIT), ..Options::default() };

@@ -29,7 +29,7 @@ const BLOCKS: [BlockOrder; 4] =
     [BlockOrder::Fixed(0), BlockOrder::Fixed(2), BlockOrder::Adaptive(2), BlockOrder::Fixed(4)];
 
 /// Returns whether enough blocks were evicted and filled for a meaningful test. On a busy machine,
-/// this number is reached only after `time`.
+/// this can take longer than `time`.
 fn is_enough(region: &Region) -> bool {
     let stats = region.stats();
     stats.filled > 10 && stats.evicted > 10

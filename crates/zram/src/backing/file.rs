@@ -29,13 +29,13 @@ pub trait Backing: Send + Sync + Debug {
     /// Writes all of `bytes` at `offset`.
     ///
     /// # Errors
-    /// The write failed. Some of the bytes have possibly been written.
+    /// The write failed. Some of the bytes may have been written.
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
 
     /// Makes all earlier writes durable.
     ///
     /// # Errors
-    /// The sync failed. Any of the earlier writes is possibly not durable.
+    /// The sync failed. Any of the earlier writes might not be durable.
     fn sync(&self) -> io::Result<()>;
 }
 

@@ -90,8 +90,8 @@ impl Store {
     /// returned `failed`.
     ///
     /// # Errors
-    /// Any of those writes is possibly lost. The system reports a failed write of the page cache to
-    /// only one sync. So after a failed sync, every earlier write counts as lost.
+    /// Any of those writes may be lost. The system reports a failed write of the page cache to only
+    /// one sync. So after a failed sync, every earlier write counts as lost.
     pub(crate) fn sync_since(&self, failed: u64) -> io::Result<()> {
         let _alone = self.syncing.lock();
         self.backing.sync().inspect_err(|_| _ = self.failed_syncs.fetch_add(1, Relaxed))?;

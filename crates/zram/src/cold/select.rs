@@ -64,8 +64,8 @@ impl Selection {
         Selection { which, slots: Vec::new() }
     }
 
-    /// Returns true if an object of `len` bytes with these `flags` possibly meets the condition.
-    /// `item` is the object's slot or block.
+    /// Returns true if an object of `len` bytes with these `flags` may meet the condition. `item`
+    /// is the object's slot or block.
     pub(crate) fn matches_kind(
         &self,
         layout: Layout,

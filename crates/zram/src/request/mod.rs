@@ -154,8 +154,8 @@ fn free_covered(table: &Table, offset: u64, len: u64) -> Result<(), Error> {
     done
 }
 
-/// Returns true if a request for `len` bytes at `offset` possibly has to wait for the backing
-/// store. The result is possibly outdated at once.
+/// Returns true if a request for `len` bytes at `offset` may have to wait for the backing store.
+/// The result may be outdated at once.
 pub(crate) fn may_wait(table: &Table, offset: u64, len: u64) -> bool {
     if table.store.is_none() || len == 0 || table.check_range(offset, len).is_err() {
         return false;

@@ -183,7 +183,7 @@ impl ChunkHead {
         if head.id == id { Ok(head) } else { Err("the chunk belongs to another file") }
     }
 
-    /// Decodes the header of a chunk. The bytes possibly come from any file.
+    /// Decodes the header of a chunk. The bytes may come from any file.
     pub(crate) fn decode_any(bytes: &[u8; CHUNK_HEAD_BYTES]) -> Result<Self, &'static str> {
         let mut numbers = LittleEndian(bytes);
         if numbers.take() != CHUNK_MAGIC {

@@ -19,7 +19,7 @@ pub(super) struct Loader<'t> {
     /// The request that stores objects unchanged. This request is dropped before data are written
     /// by another request, which needs a stream, too.
     request: Option<Request<'t>>,
-    /// Whether objects are stored unchanged, for each priority.
+    /// For each priority, whether objects of this priority are stored unchanged.
     is_verbatim: [bool; 4],
     /// The number of slots of a block of the saved device.
     slots: u32,

@@ -79,7 +79,7 @@ pub(crate) fn restore(
     });
     restore.into_inner().end().inspect_err(|_| {
         // The device was empty before the restore, so it is emptied again. The device of an
-        // abandoned job is not changed, because another job possibly uses it already.
+        // abandoned job is not changed, because another job may use it already.
         if !job.is_given_up() {
             let _ = request::discard(table, 0, disksize);
         }
@@ -140,7 +140,7 @@ impl<'r> Restore<'r> {
             Damage::Refuse => self.reader.next(bytes),
             Damage::Salvage => self.reader.next_intact(bytes),
         };
-        // If the job was abandoned during the read, another job possibly uses the device already.
+        // If the job was abandoned during the read, another job may use the device already.
         self.job.check_cancelled()?;
         let next = next?;
         self.is_at_end = next.is_none();

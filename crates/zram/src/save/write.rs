@@ -228,8 +228,8 @@ impl<'t> Saver<'t> {
         }
     }
 
-    /// Adds a block and its slots to the current chunk. If this fails, returns the reason, and
-    /// possibly leaves some of the block's records in the chunk.
+    /// Adds a block and its slots to the current chunk. If this fails, returns the reason, and may
+    /// leave some of the block's records in the chunk.
     fn add_block_once(&mut self, block: u32, reads: &BlockReads) -> Result<(), Blocked> {
         let (table, layout) = (self.table, self.table.layout);
         let first = layout.first_slot(block);

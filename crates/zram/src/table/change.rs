@@ -6,9 +6,9 @@
 //!                  | -      | object | 7777... | hole |   then 1 was written, and 3 discarded
 //! ```
 //! A slot's entry encodes where the slot's data are. If a slot's entry is empty or does not exist,
-//! the block's entry decides. While a block has an object, all its slots with empty entries are in
-//! that object, and slots without data are holes. While the block has no object, slots with empty
-//! entries have no data (zr-B2).
+//! the block's entry decides. While a block has an object, that object contains the data of all the
+//! block's slots with empty entries. A slot without data then has the entry of a hole. While the
+//! block has no object, slots with empty entries have no data (zr-B2).
 //!
 //! A thread is allowed to make a slot's entry empty or non-empty only while it has the block's
 //! entry locked exclusively. A thread that has only the slot's entry locked is allowed to change
@@ -37,7 +37,7 @@ use std::sync::atomic::{Ordering::SeqCst, fence};
 use zsmalloc::{Content, EntryWriteGuard, Old, Reservation};
 
 /// Returns the live members of a block that has an object. While the block's entry is pinned or
-/// locked, the result remains valid. Otherwise, it is possibly outdated at once.
+/// locked, the result remains valid. Otherwise, it may be outdated at once.
 pub(crate) fn live_members(table: &Table, block: u32) -> Members {
     let slots = (0..).zip(table.layout.slots_of(block));
     let live = slots.filter(|&(_, slot)| is_slot_empty(table, slot));
@@ -45,7 +45,7 @@ pub(crate) fn live_members(table: &Table, block: u32) -> Members {
 }
 
 /// Returns true if a slot holds no data. The caller found the slot's entry empty, and could not pin
-/// the block's entry. If the result is false, another request has possibly stored the block since.
+/// the block's entry. If the result is false, another request may have stored the block since.
 pub(crate) fn is_unstored(table: &Table, slot: u32) -> bool {
     let (layout, versions) = (table.layout, &table.versions);
     let block = layout.block_of(slot);
@@ -76,8 +76,8 @@ pub(crate) fn lock_slots(
     some: Members,
 ) -> impl Iterator<Item = (u32, EntryWriteGuard<'_>)> {
     // The block's entry was locked before this fence. A thread that locked a slot's entry before
-    // has possibly found the block's entry vacant. The locks below wait for that thread. A thread
-    // that locks a slot's entry later finds the block's entry locked (zr-B1).
+    // may have found the block's entry vacant. The locks below wait for that thread. A thread that
+    // locks a slot's entry later finds the block's entry locked (zr-B1).
     fence(SeqCst);
     let first = table.layout.first_slot(block);
     let slots = some.iter().map(move |nth| first + nth);

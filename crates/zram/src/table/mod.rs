@@ -221,8 +221,7 @@ impl Table {
     }
 }
 
-/// Returns true if a slot's entry is empty or does not exist. The result is possibly outdated at
-/// once.
+/// Returns true if a slot's entry is empty or does not exist. The result may be outdated at once.
 pub(crate) fn is_slot_empty(table: &Table, slot: u32) -> bool {
     table
         .pool

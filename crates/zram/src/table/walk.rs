@@ -1,5 +1,5 @@
-//! Iterates over the blocks that possibly hold data, in order, and determines where the data of
-//! their slots are.
+//! Iterates over the blocks that may hold data, in order, and determines where the data of their
+//! slots are.
 
 use super::change::is_unstored;
 use super::{Table, is_slot_empty};
@@ -7,14 +7,14 @@ use crate::hook::hook;
 use crate::slot;
 use zsmalloc::EntryReadGuard;
 
-/// An iterator over the blocks that possibly hold data. A block that the iterator skips held no
-/// data at that moment. On a device without blocks of several slots, a block is a slot.
+/// An iterator over the blocks that may hold data. A block that the iterator skips held no data at
+/// that moment. On a device without blocks of several slots, a block is a slot.
 pub(crate) struct BlockWalk<'t> {
     table: &'t Table,
     /// The first block that the iterator has not passed yet.
     from: u64,
     /// The results of the last searches: the next block that has an entry, and the next block with
-    /// a slot that has an entry. The results are possibly outdated.
+    /// a slot that has an entry. The results may be outdated.
     own: Option<u32>,
     of_slot: Option<u32>,
 }

@@ -50,7 +50,7 @@ impl MetadataArena {
     /// Returns the address of an offset that [`offset_of`](Self::offset_of) returned, or of any
     /// other offset in a live slab.
     pub fn try_address(&self, offset: u64) -> Option<NonNull<u8>> {
-        // If another thread frees the slab during the call, the offset possibly has no address any
+        // If another thread frees the slab during the call, the offset may have no address any
         // more.
         self.space.find(offset).and_then(|_| self.space.try_address(offset))
     }

@@ -90,8 +90,8 @@ impl Cache {
 
     /// Allocates the free object at the lowest offset, to which the owner can move `object`.
     /// Returns `None` if no object on committed pages is free below `object`. In a scattered cache,
-    /// pages are possibly committed for the new object, because the committed pages possibly have
-    /// little space left.
+    /// pages may be committed for the new object, because the committed pages may have little space
+    /// left.
     ///
     /// To move an object, the owner copies it, redirects the pointers to it, and frees the old
     /// object. After the owner has moved each object, free objects remain only at the highest

@@ -8,7 +8,7 @@
 //!   | 32  used: 512 bits                             |  bit n: object n is in use
 //! ```
 //! While a thread releases pages without holding the lock, no object is allocated on retained pages
-//! of the slab. Any of these pages is possibly being released.
+//! of the slab. A release of any of these pages may be under way.
 //!
 //! All fields change only under the cache's lock. The fields are atomic, so that a stale reader of
 //! a descriptor reads old values without a data race.

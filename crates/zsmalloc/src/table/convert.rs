@@ -195,8 +195,8 @@ unsafe fn swap_nodes<'s>(
     false
 }
 
-/// Gives up conversions that have possibly frozen entry `index`, which a reader found frozen. After
-/// a commit, look-ups find the entry in another node.
+/// Gives up conversions that may have frozen entry `index`, which a reader found frozen. After a
+/// commit, look-ups find the entry in another node.
 pub(super) fn give_up(inside: &Inside<'_>, index: u32) {
     let (span, key) = split(index);
     let Some(chain) = inside.chain(span) else { return };

@@ -8,7 +8,7 @@ use page::fork::generation;
 use std::mem::ManuallyDrop;
 
 /// Identifies the process that locked an entry or staged an object. A guard that a child of fork
-/// inherits locks nothing in the child. The child unlocks all entries, and the pages have possibly
+/// inherits locks nothing in the child. The child unlocks all entries, and the pages may have
 /// stayed with the parent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ForkStamp(u32);
@@ -143,8 +143,8 @@ impl Drop for ReadLock<'_> {
     }
 }
 
-/// An exclusively locked entry that possibly still has readers. The entry stays locked if this
-/// value is dropped.
+/// An exclusively locked entry that may still have readers. The entry stays locked if this value is
+/// dropped.
 pub(super) struct PendingLock<'t>(ManuallyDrop<WriteLock<'t>>);
 
 impl<'t> PendingLock<'t> {

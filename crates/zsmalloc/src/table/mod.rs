@@ -281,8 +281,8 @@ impl Table {
         }
     }
 
-    /// Returns the number of the first entry from `index` on that possibly exists. All entries
-    /// between `index` and this entry were never created, or were removed.
+    /// Returns the number of the first entry from `index` on that may exist. All entries between
+    /// `index` and this entry were never created, or were removed.
     pub(crate) fn first_made(&self, index: u64) -> Option<u64> {
         let first = index / SPAN as u64;
         let mut made = self.spans.from(first).filter(|(_, link)| link.is_made());

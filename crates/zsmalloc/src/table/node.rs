@@ -6,7 +6,7 @@
 //!   inner   | link | link | ...                              128 leaves of a span
 //! ```
 //! A chain is the list of nodes to which a link leads. A chain consists of packed nodes, which are
-//! full except the last, and possibly a wide node at the end. The wide node is a dense node in a
+//! full except the last. A wide node may follow at the end. The wide node is a dense node in a
 //! leaf's chain, and an inner node in a span's chain. A key is an entry's position in its span. If
 //! two nodes of a chain have an entry with the same key, the entry in the later node is *hidden*. A
 //! hidden entry is empty, and no look-up finds it.

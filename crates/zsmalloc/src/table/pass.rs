@@ -199,7 +199,7 @@ fn next_step(table: &Table, next: u64) -> Option<(u64, u64, Level)> {
 fn free_retired(table: &Table) {
     let until = table.making.lock().retired.retired_count();
     table.epoch.wait();
-    // The lock is dropped after each chain, because other threads possibly wait to create entries.
+    // The lock is dropped after each chain, because other threads may wait to create entries.
     // SAFETY: all readers that could have found these chains have left (zs-W2), and `retired`
     // belongs to this table.
     while unsafe { table.nodes.free_first(&mut table.making.lock().retired, until) } {}

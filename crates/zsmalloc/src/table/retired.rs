@@ -14,7 +14,7 @@ pub(super) enum Behind {
 }
 
 /// The first nodes of retired chains, in the order in which the chains were retired. No link leads
-/// to a retired chain any more, but readers possibly still use the chain.
+/// to a retired chain any more, but readers may still use the chain.
 #[derive(Debug)]
 pub(super) struct Retired {
     chains: [Option<(NodeRef, Behind)>; RETIRED_CHAINS_MAX],

@@ -54,8 +54,8 @@ pub(super) fn all_in_leaf<'s>(
         && node.is_none_or(|node| all_of_leaf(node, leaf, shadowed(first, leaf), &mut look))
 }
 
-/// Returns the first key at or after `from` for which a span's chain possibly has an entry. If a
-/// leaf below an inner node exists, this is the leaf's first key, or `from` within the leaf.
+/// Returns the first key at or after `from` for which a span's chain may have an entry. If a leaf
+/// below an inner node exists, this is the leaf's first key, or `from` within the leaf.
 pub(super) fn first_made(first: Node<'_>, from: usize) -> Option<usize> {
     let keys = first.nodes().flat_map(|part| part.packed().0).map(|&key| key as usize);
     let packed = keys.filter(|&key| key >= from).min();

@@ -13,15 +13,15 @@ use zram::memparse;
 /// Takes a sample of pages, spread evenly over the data. The data are the regular files at or under
 /// the paths, or the resident private anonymous memory of a process (mostly its heap). Stores the
 /// sample on real devices, one for each algorithm, level and block size, with and without a
-/// dictionary. Reads the sample back. For each device, prints the memory that all data would need,
-/// the error of this forecast, and the processor time to store and to read a page. Recommends one
-/// of the devices. A device that takes twice the time of another device is recommended only if it
-/// saves a tenth of the memory.
+/// dictionary. Reads the sample back. For each of these devices, prints the forecast memory for all
+/// data, the error of this forecast, and the processor time to store and to read a page. Recommends
+/// one of the devices. A device that takes twice the time of another device is recommended only if
+/// it saves a tenth of the memory.
 ///
-/// A dictionary is trained with a quarter of the sample, at most 8 MiB, and tested on the other
+/// A dictionary is trained with a quarter of the sample, but at most 8 MiB, and tested on the other
 /// pages of the sample. For a process no dictionary is recommended, because dictionaries are
-/// trained with files. A process continues to run while its memory is read. Only --parquet writes a
-/// file.
+/// trained with files. A process continues to run while its memory is read. The command writes no
+/// file, except with --parquet.
 #[derive(Clone, Debug, Args)]
 #[command(group = ArgGroup::new("input").args(["paths", "process"]).required(true))]
 #[command(after_help = "\

@@ -7,8 +7,9 @@ use zsmalloc::ClassTable;
 
 /// Print a table of size classes, which shows how objects of each size share zspages
 ///
-/// By default, the table is that of the current kernel, for comparison; with --geometry native, the
-/// table is that of `uzram fill`. No data are stored.
+/// By default, the table is that of the current kernel's zsmalloc, for comparison. With --geometry
+/// native, the table shows uzram's own size classes, which `uzram fill` uses by default. No data
+/// are stored.
 #[derive(Clone, Debug, Args)]
 #[command(mut_arg("geometry", |arg| arg.default_value("kernel")), after_help = "\
 Columns:
@@ -30,13 +31,13 @@ Examples:
 pub(crate) struct ClassesArgs {
     #[command(flatten)]
     geometry: GeometryLine,
-    /// Add the size classes above 4096 bytes, for blocks of 4096 << K bytes, K from 0 to 4. The
-    /// lengths of their zspages are in blocks, so the longest zspage has 256 >> K blocks
+    /// Add the size classes above 4096 bytes, for blocks of 4096 << K bytes, K from 0 to 4. For
+    /// these classes, the unit of --chain is a block, and its maximum is 256 >> K
     #[arg(long, value_name = "K", default_value_t = 0, value_parser = order)]
     #[arg(allow_negative_numbers = true)]
     pub(super) order: u32,
-    /// Print one JSON object instead of a table; the values of watermark and huge are for blocks of
-    /// --order
+    /// Print one JSON object instead of a table; its fields watermark and huge_size apply to blocks
+    /// of 4096 << K bytes
     #[arg(long)]
     pub(super) json: bool,
 }

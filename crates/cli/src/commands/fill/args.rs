@@ -48,21 +48,21 @@ pub(crate) struct FillArgs {
     /// of lz4hc or zstd compresses better [default: the algorithm's default level]
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = level)]
     pub(super) level: Option<i32>,
-    /// Threads that write and read [default: one per processor, at most 16, fewer if memory is
-    /// short]
+    /// Number of threads that write and read [default: one per processor, but at most 16, and fewer
+    /// if memory is short]
     #[arg(long, value_name = "N", value_parser = threads)]
     pub(super) threads: Option<u16>,
     /// Maximum memory of the pages that hold compressed data, including the free space in these
     /// pages. The device's tables and the memory of this command itself are not counted; --set
-    /// total_limit=SIZE sets a limit that includes tables. A value of 0 means no limit; the minimum
-    /// is 64K [default: 85% of the machine's memory, or of the memory cgroup's limit]
+    /// total_limit=SIZE sets a limit that includes tables. A value of 0 means no limit. Otherwise,
+    /// the minimum is 64K [default: 85% of the machine's memory, or of the memory cgroup's limit]
     #[arg(long, value_name = "SIZE", value_parser = MemLimit::parse)]
     pub(super) mem_limit: Option<MemLimit>,
     /// Stop after this number of bytes of input, rounded down to whole pages [default: none]
     #[arg(long, value_name = "SIZE", value_parser = input_limit)]
     pub(super) input_limit: Option<u64>,
-    /// Block size in bytes: 4K, 8K, 16K, 32K or 64K. Larger blocks compress better, and are written
-    /// and read faster as a whole, but reading a single page of a block takes longer
+    /// Block size in bytes: 4K, 8K, 16K, 32K or 64K. Larger blocks compress better, and are faster
+    /// to write and read as a whole, but reading a single page of a large block takes longer
     #[arg(long, value_name = "SIZE", default_value = "4K", value_parser = block)]
     pub(super) block: usize,
     #[command(flatten)]
@@ -76,7 +76,7 @@ pub(crate) struct FillArgs {
     /// attributes); overrides other options; can be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = setting)]
     pub(super) set: Vec<AttributeSetting>,
-    /// Also show an attribute after everything is stored; can be repeated
+    /// Also show the value of an attribute after everything is stored; can be repeated
     #[arg(long, value_name = "NAME", value_parser = readable)]
     pub(super) show: Vec<&'static str>,
     /// Add the table of size classes in the format of the kernel's `classes` file

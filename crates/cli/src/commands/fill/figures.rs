@@ -17,8 +17,8 @@ pub(super) struct Filled {
     pub(super) mem_total: u64,
     pub(super) classes: Option<String>,
     pub(super) shown: Vec<(&'static str, String)>,
-    /// The error of the full device, which ended the first phase early. The number is the limit of
-    /// all memory if the device reached that limit.
+    /// The error that ended the first phase early because the device was full. The number is the
+    /// limit of all memory, if the device reached that limit.
     pub(super) full: Option<(zsmalloc::Error, Option<u64>)>,
     pub(super) cold: ColdReport,
     /// The error of an incomplete write-back or save.

@@ -82,8 +82,6 @@ pub enum SimpleClass {
     /// The call is issued like `Close` if its second argument is a command from 1 to 4: `F_GETFD`,
     /// `F_SETFD`, `F_GETFL` or `F_SETFL`.
     Status = 7,
-    /// The call is issued like `Direct` if its second argument is null.
-    Sleep = 8,
 }
 
 /// Whether a pager issues a call for its own work: in the process, on the pager's thread, or in

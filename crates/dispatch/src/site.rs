@@ -2,9 +2,11 @@
 //! tails. [`crate::sites`] describes the rules.
 
 use crate::policy::{PROBES, SITES};
+use crate::user::read_memory;
 use crate::x86_64::frame::{CALL_BYTES, Context};
 use crate::x86_64::info::Info;
-use crate::x86_64::stub::{JUMP_BYTES, STUB_BYTES};
+use crate::x86_64::pad::{Pad, SHORT};
+use crate::x86_64::stub::{self, HALT, JUMP_BYTES, STUB_BYTES, SYSCALL};
 use crate::x86_64::tail::{self, Progress};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::*};
 
@@ -50,32 +52,70 @@ pub(crate) fn find(address: usize) -> Option<&'static Site> {
     })
 }
 
+/// Returns the sites that have stubs, including restored sites. A thread may still execute the stub
+/// of a restored site.
+pub(crate) fn with_stubs() -> impl Iterator<Item = &'static Site> {
+    TABLE.iter().filter(|site| site.stub.load(Acquire) != 0)
+}
+
 /// Returns the sites whose instructions are replaced.
 pub(crate) fn patched() -> impl Iterator<Item = &'static Site> {
     TABLE.iter().filter(|site| site.state.load(Acquire) == PATCHED)
 }
 
-/// If a context was interrupted in a stub or a pad, moves the context to the site. Returns true if
-/// the context was moved, or if it is at a site that is being changed (di-18). The stub of a
-/// restored site may be unmapped. If an instruction fetch from the stub faults, the context is
-/// moved as well.
+impl Site {
+    /// Returns true if a thread at `at` is on the way of this site to `simple`, or at the site while
+    /// the site is changed (di-18). `info` describes the signal that interrupted the thread.
+    fn leads_to(&self, at: usize, info: &Info) -> bool {
+        let [address, stub, pad] =
+            [&self.address, &self.stub, &self.pad].map(|word| word.load(Acquire));
+        let state = self.state.load(Acquire);
+        let is_fault = info.signal == libc::SIGSEGV;
+        let is_by_kernel = info.code == libc::SI_KERNEL;
+        if pad != 0 && is_by_kernel && (is_fault && at == address) {
+            return self.may_halt();
+        }
+        if pad != 0 && is_by_kernel && info.signal == libc::SIGTRAP && at == pad + 1 {
+            // The page with the pad was dropped, so the pad is `int3` again.
+            return true;
+        }
+        let is_in_stub = stub != 0 && (stub..stub + STUB_BYTES).contains(&at);
+        let is_on_way = is_in_stub || pad != 0 && at == pad;
+        let is_fetch = is_fault && info.call_address == at;
+        // If the site was restored, its stub may be unmapped, or other code may lie there.
+        is_on_way && (state == PATCHED || state == LEFT && (is_fetch || self.has_way(is_in_stub)))
+    }
+
+    /// Returns true if the site's first byte is one that this crate writes there.
+    fn may_halt(&self) -> bool {
+        let mut code = [0; CALL_BYTES];
+        let is_read = read_memory(self.address.load(Relaxed), &mut code);
+        is_read && (matches!(code[0], HALT | SHORT) || code == SYSCALL)
+    }
+
+    /// Returns true if the site's stub, or else its pad, still has the bytes that this crate wrote.
+    fn has_way(&self, is_stub: bool) -> bool {
+        let [address, stub, pad, tail] =
+            [&self.address, &self.stub, &self.pad, &self.tail].map(|word| word.load(Relaxed));
+        let mut code = [0; STUB_BYTES];
+        if is_stub {
+            let back = if tail == 0 { address + CALL_BYTES } else { tail };
+            read_memory(stub, &mut code) && code == stub::code(back)
+        } else {
+            let code = &mut code[..JUMP_BYTES];
+            read_memory(pad, code) && Pad::new(address, pad, stub).is_some_and(|it| it.long == code)
+        }
+    }
+}
+
+/// If a context was interrupted on the way from a site to its stub, moves the context to the site.
+/// Returns true if the context was moved, or if it is at a site that is being changed (di-18).
 pub(crate) fn leave(context: &mut Context, info: &Info) -> bool {
     if !HAS_STUBS.load(Acquire) {
         return false;
     }
     let at = context.instruction();
-    let is_fault = info.signal == libc::SIGSEGV;
-    let is_fetch = is_fault && info.call_address == at;
-    let is_halt = is_fault && info.code == libc::SI_KERNEL;
-    let is_here = |site: &&Site| {
-        let (stub, pad) = (site.stub.load(Acquire), site.pad.load(Acquire));
-        let state = site.state.load(Acquire);
-        let is_behind = stub != 0 && (stub..stub + STUB_BYTES).contains(&at)
-            || pad != 0 && (pad..pad + JUMP_BYTES).contains(&at);
-        is_behind && (state == PATCHED || state == LEFT && is_fetch)
-            || is_halt && pad != 0 && site.address.load(Relaxed) == at
-    };
-    let site = TABLE.iter().find(is_here);
+    let site = TABLE.iter().find(|site| site.leads_to(at, info));
     site.inspect(|site| context.set_instruction(site.address.load(Relaxed))).is_some()
 }
 

@@ -28,11 +28,12 @@
 
 use crate::code::{Writer, mapping_of};
 use crate::pause::pause;
-use crate::policy::SITE_CALLS;
+use crate::policy::{PAGE, SITE_CALLS};
 use crate::site::{HAS_STUBS, LEFT, PATCHED, Site, find, patched};
 use crate::user::read_memory;
 use crate::way;
 use crate::x86_64::frame::CALL_BYTES;
+use crate::x86_64::pad::SHORT;
 use crate::x86_64::stub::{self, HALT, JUMP, JUMP_BYTES, STUB_BYTES, SYSCALL};
 use crate::x86_64::tail;
 use std::ops::Range;
@@ -90,20 +91,26 @@ fn patch(site: &Site) -> Option<()> {
     site.stub.store(way.stub, Release);
     site.state.store(PATCHED, Release);
     let is_replaced = match way.pad {
-        Some(pad) => change(&memory, address, pad.short),
+        Some(pad) => change(&memory, address, pad.short).is_begun,
         None => memory.write(address, &[JUMP]),
     };
     is_replaced.then_some(())
 }
 
-/// Changes both bytes of a site (di-18). Returns false if nothing was changed.
-fn change(memory: &Writer, address: usize, [first, second]: [u8; CALL_BYTES]) -> bool {
+/// The result of a change of both bytes of a site.
+struct Change {
+    is_begun: bool,
+    is_done: bool,
+}
+
+/// Changes both bytes of a site (di-18).
+fn change(memory: &Writer, address: usize, [first, second]: [u8; CALL_BYTES]) -> Change {
     let is_begun = memory.write(address, &[HALT]);
     // If a thread executes `HALT`, the instruction faults and the thread's call is dispatched. So
     // calls from the site work even if a later write fails.
-    let _changed =
+    let is_done =
         is_begun && memory.write(address + 1, &[second]) && memory.write(address, &[first]);
-    is_begun
+    Change { is_begun, is_done }
 }
 
 /// Writes a tail. Returns the tail's address, or `None` if all tails are used or the write fails.
@@ -112,7 +119,7 @@ fn write_tail(memory: &Writer, code: &[u8]) -> Option<usize> {
     memory.write(tail, code).then_some(tail)
 }
 
-/// Restores the instructions of sites whose code or stub lies in `range`. A hook calls this
+/// Restores the instructions of sites whose code or stub lies in pages of `range`. A hook calls this
 /// function before mappings in `range` change. Returns false if an instruction could not be
 /// restored and its jump would lead to other code, because the stub or pad lies in `range` or the
 /// jump is moved.
@@ -121,18 +128,23 @@ pub fn release(range: &Range<usize>, is_moved: bool) -> bool {
         return true;
     }
     (0..).take_while(|_| IS_HELD.swap(true, Acquire)).for_each(pause);
+    // The kernel changes whole pages.
+    let end = range.end.checked_next_multiple_of(PAGE).unwrap_or(usize::MAX);
+    let range = &(range.start..end);
     let touches = |start: usize, bytes: usize| start < range.end && range.start < start + bytes;
     way::forget(range);
     let mut is_done = true;
     for site in patched() {
         let [address, stub, pad] =
             [&site.address, &site.stub, &site.pad].map(|word| word.load(Relaxed));
-        let has_way = touches(stub, STUB_BYTES) || pad != 0 && touches(pad, JUMP_BYTES);
-        if has_way || touches(address, JUMP_BYTES) {
+        let has_site = range.start <= address && address + CALL_BYTES <= range.end;
+        let has_pad = pad != 0 && touches(pad, JUMP_BYTES);
+        if touches(stub, STUB_BYTES) || has_pad || touches(address, JUMP_BYTES) {
             if restore(address, pad != 0) {
                 site.state.store(LEFT, Release);
             } else {
-                is_done &= !has_way && !is_moved;
+                let loses_way = touches(stub, STUB_BYTES) || has_pad && !has_site;
+                is_done &= !loses_way && !is_moved;
             }
         }
     }
@@ -142,9 +154,18 @@ pub fn release(range: &Range<usize>, is_moved: bool) -> bool {
 
 /// Restores the instruction of a site. Returns false if the site still has its jump.
 fn restore(address: usize, has_pad: bool) -> bool {
+    let mut code = [0; CALL_BYTES];
+    let has_jump = match has_pad {
+        true => [SHORT, HALT].as_slice(),
+        false => &[JUMP],
+    };
+    if read_memory(address, &mut code) && !has_jump.contains(&code[0]) {
+        // The program has replaced its code.
+        return true;
+    }
     Writer::open().is_some_and(|memory| {
         if has_pad {
-            change(&memory, address, SYSCALL)
+            change(&memory, address, SYSCALL).is_done
         } else {
             memory.write(address, &SYSCALL[..1])
         }

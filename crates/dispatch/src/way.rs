@@ -7,7 +7,7 @@
 use crate::code::Mapping;
 use crate::hook::hook;
 use crate::policy::{FARTHEST_STUB, NEAREST_STUB, PAGE};
-use crate::site::{Site, patched};
+use crate::site::{Site, patched, with_stubs};
 use crate::user::read_memory;
 use crate::x86_64::pad::{self, Pad};
 use crate::x86_64::stub::{self, JUMP_BYTES, STUB_BYTES};
@@ -34,8 +34,7 @@ pub(crate) fn find(site: usize, code: [u8; JUMP_BYTES], mapping: &Mapping) -> Op
 
 fn direct(site: usize, code: [u8; JUMP_BYTES]) -> Option<Way> {
     let stub = stub::place(site, code)?;
-    let is_apart =
-        patched().all(|other| stub.abs_diff(other.stub.load(Relaxed)) >= STUB_BYTES);
+    let is_apart = with_stubs().all(|other| stub.abs_diff(other.stub.load(Relaxed)) >= STUB_BYTES);
     let (first, last) = (stub / PAGE * PAGE, (stub + STUB_BYTES - 1) / PAGE * PAGE);
     let is_mapped = |page| is_ours(page) || hook().map_code(page..page + PAGE);
     let is_found = is_apart && (first..=last).step_by(PAGE).all(is_mapped);
@@ -50,14 +49,15 @@ fn padded(site: usize, mapping: &Mapping) -> Option<Way> {
     let (start, end) = (around.start.max(mapping.range.start), around.end.min(mapping.range.end));
     let mut code = [0; pad::AROUND_BYTES];
     let code = &mut code[..end - start];
-    let address = read_memory(start, code).then(|| pad::find(code, start, site)).flatten()?;
+    let is_read = read_memory(start, code);
+    let is_whole = start < site && !pad::is_prefix(code[site - start - 1]);
+    let address = (is_read && is_whole).then(|| pad::find(code, start, site)).flatten()?;
     let next = NEXT.load(Relaxed);
     let is_near = next != 0 && Pad::new(site, address, next).is_some();
     let stub = if is_near { next } else { page_below(mapping)? };
-    let pad = Pad::new(site, address, stub)?;
     let next = stub + STUB_BYTES;
     NEXT.store(if next % PAGE + STUB_BYTES <= PAGE { next } else { 0 }, Relaxed);
-    Some(Way { stub, pad: Some(pad) })
+    Some(Way { stub, pad: Some(Pad::new(site, address, stub)?) })
 }
 
 /// Maps a page for stubs below the code, and returns its address.
@@ -68,12 +68,13 @@ fn page_below(mapping: &Mapping) -> Option<usize> {
     pages.into_iter().find(|page| stub::is_address(*page) && hook().map_code(*page..*page + PAGE))
 }
 
-/// Returns whether a page contains stubs.
+/// Returns true if a page contains stubs that no pad leads to. The other places of a page with
+/// stubs of pads belong to later pads.
 fn is_ours(page: usize) -> bool {
     let end = page + PAGE;
     patched().any(|site| {
         let stub = site.stub.load(Relaxed);
-        stub < end && page < stub + STUB_BYTES
+        site.pad.load(Relaxed) == 0 && stub < end && page < stub + STUB_BYTES
     })
 }
 

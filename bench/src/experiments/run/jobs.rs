@@ -79,6 +79,9 @@ pub(super) fn names() -> impl Iterator<Item = &'static str> {
     JOBS.iter().chain(&BYTES).chain([&HEAP]).map(|job| job.name)
 }
 
+/// The size in bytes of the file whose words Go and Java index.
+const INDEXED: u64 = 24_000_000;
+
 type Make = fn(&Place, &str) -> Result<Vec<String>, Error>;
 
 const fn job(
@@ -202,7 +205,7 @@ fn compiled_bytes(place: &Place, command: Vec<String>, source: &str) -> Result<V
 fn go_index(place: &Place, compiler: &str) -> Result<Vec<String>, Error> {
     let source = place.file("words.go", include_str!("programs/index.go"))?;
     let program = place.built(&words(compiler, &["build", "-o"]), &source)?;
-    Ok(words(&program, &[&place.input("lines", place.scale.bytes(60_000_000))?]))
+    Ok(words(&program, &[&place.input("lines", place.scale.bytes(INDEXED))?]))
 }
 
 fn limit_go(job: &mut Prepared, bytes: u64) {
@@ -215,7 +218,7 @@ fn java_index(place: &Place, compiler: &str) -> Result<Vec<String>, Error> {
     let java = program("java").unwrap_or_else(|| "java".to_owned());
     Ok(words(
         &java,
-        &["-cp", &classes, "Index", &place.input("lines", place.scale.bytes(60_000_000))?],
+        &["-cp", &classes, "Index", &place.input("lines", place.scale.bytes(INDEXED))?],
     ))
 }
 

@@ -5,7 +5,7 @@ use crate::argument::Pointee::Sigevent;
 use crate::argument::{both, input, output};
 use crate::named::{ENDED, NamedSpec};
 use crate::sizes::{INT, TIME, TIMES, TIMEX};
-use crate::spec::SimpleClass::{Direct, Sleep};
+use crate::spec::SimpleClass::Direct;
 
 /// The size in bytes of a `tms`, which holds four counts of ticks.
 const TMS: usize = 32;
@@ -13,7 +13,7 @@ const TMS: usize = 32;
 const ZONE: usize = 8;
 
 pub(super) const ROWS: &[NamedSpec] = &[
-    row!(SYS_nanosleep, input(TIME), output(TIME); waits(ENDED), simple(Sleep), needed),
+    row!(SYS_nanosleep, input(TIME), output(TIME); waits(ENDED), needed),
     row!(SYS_clock_nanosleep, Plain, Plain, input(TIME), output(TIME); waits(ENDED), needed),
     row!(SYS_clock_gettime, Plain, output(TIME); brief, simple(Direct), needed),
     row!(SYS_clock_settime, Plain, input(TIME)),

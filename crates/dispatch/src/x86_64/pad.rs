@@ -15,7 +15,7 @@ const FILL: u8 = 0xcc;
 /// `ret`.
 const RETURN: u8 = 0xc3;
 /// The first byte of a short jump, which encodes its distance in one byte.
-const SHORT: u8 = 0xeb;
+pub(crate) const SHORT: u8 = 0xeb;
 /// The length in bytes of a unit of code.
 const UNIT: usize = 8;
 /// The alignment of functions in bytes.
@@ -34,6 +34,12 @@ const FARTHEST: (usize, usize) = (128, 127);
 /// executes old and new bytes of one unit together.
 pub(crate) fn is_one_unit(site: usize) -> bool {
     site / UNIT == (site + CALL_BYTES - 1) / UNIT
+}
+
+/// Returns true if a byte before a site may be a prefix of the `syscall`. With a prefix, `hlt` would
+/// fault at another address.
+pub(crate) fn is_prefix(byte: u8) -> bool {
+    (0x40..0x50).contains(&byte)
 }
 
 /// The number of bytes that [`around`] returns.

@@ -31,7 +31,6 @@
     .set PATH, 5
     .set PATH_AT, 6
     .set STATUS, 7
-    .set SLEEP, 8
     # The commands of STATUS are 1 to this number.
     .set STATUS_LAST, 4
     .set MSG_ZEROCOPY, 0x4000000
@@ -99,7 +98,6 @@ uzram_dispatch_\name:
     je 5f
     cmp r11d, STATUS
     je 4f
-    ja 3f
     cmp r11d, PATH
     jb 6f
     mov rcx, rdi
@@ -116,9 +114,6 @@ uzram_dispatch_\name:
     or rcx, r9
     jnz 90f
     jmp 10f
-3:  test rsi, rsi
-    jnz 90f
-    jmp 80f
 4:  lea ecx, [rsi - 1]
     cmp ecx, STATUS_LAST
     jae 90f

@@ -102,7 +102,7 @@ test: lint commit-subjects
 	cargo test --workspace --locked --no-run
 	@$(MAKE) --no-print-directory -j 2 engine-tests front-end-tests
 # Both rules select targets of the whole workspace. If they selected packages, cargo would enable
-# other features, and compile most crates again.
+# different features of the dependencies, and compile most crates again.
 engine-tests:
 	$(UNSET_MAKE); targets=$$(tools/test-targets.py except $(FRONT_ENDS)) && cargo test --workspace --locked --lib $$targets
 	$(UNSET_MAKE); cargo test --workspace --locked --doc
@@ -164,8 +164,8 @@ commit-subjects:
 	tools/commit-subjects.py
 
 # Checks that the workspace compiles for aarch64, where types of the C library differ, and code for
-# x86-64 is absent. Only `make long` checks the crates in PORTABLE, because they have most of the
-# dependencies.
+# x86-64 is absent. Only `make long` checks the crates in PORTABLE, because their many dependencies
+# take long to compile.
 check-aarch64:
 	tools/aarch64.sh check --workspace --exclude bench --exclude style $(if $(UZRAM_LONG),,$(PORTABLE:%=--exclude uzram-%)) --locked || \
 	  if [ $$? = 3 ]; then echo "check-aarch64: LEFT OUT"; else exit 1; fi

@@ -128,7 +128,8 @@ fi
 export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc
 export CARGO_TARGET_DIR=target/aarch64 CARGO_BUILD_TARGET=$TARGET
 if [ "$1" = check ]; then
-  # A check links nothing, so objects of the C codecs may be empty. A separate directory keeps them from the tests.
+  # A check links nothing, so objects of the C codecs may be empty. A separate target directory
+  # keeps these empty objects out of the tests.
   export CARGO_TARGET_DIR=target/aarch64/check CC_aarch64_unknown_linux_gnu=$tools/cc
   empty_objects "$tools/cc"
 fi

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Tests `uzram run` without a container engine, in a root like Debian's and in a root like Alpine's: tools/container.sh UZRAM HOST.
-# The program is process 1 of an unprivileged user. The root is read-only and has no /dev/shm. A filter refuses the system calls that
-# Docker's default profile refuses. Exits with 0, with 1 if a check failed, or with 77 if the system can't run the tests.
+# The program runs as process 1 and as an unprivileged user. The root is read-only and has no
+# /dev/shm. A filter refuses the system calls that Docker's default profile refuses. Exits
+# with 0, with 1 if a check failed, or with 77 if the system can't run the tests.
 set -euo pipefail
 [ $# = 2 ] || { echo "container: take: UZRAM HOST" >&2; exit 2; }
 uzram=$(realpath "$1") host=$(realpath "$2") failed=0 started=''
@@ -83,14 +84,16 @@ enter() {
 # ran COMMAND ...: prints the command's output and its exit code on one line.
 ran() { local code=0 out; out=$("$@" 2>&1) || code=$?; echo $out $code; }
 check() { if [ "$2" = "$3" ]; then echo "ok      $1"; else echo "FAILED  $1: '$3' instead of '$2'"; failed=1; fi; }
-# check_held NAME PROCESSES MIB PROGRAM ...: all processes together hold at most 105% of the limit, MIB. The exit code must be 7.
+# check_held NAME PROCESSES MIB PROGRAM ...: all processes together must hold at most 105% of the
+# limit, which is MIB. The exit code must be 7.
 check_held() {
   local figures held most=$(($3 << 20))
   figures=$(ran enter "$root" uzram run --limit "$3M" --stats --json -- "${@:4}")
   held=$(sed -n 's/.* "tree_held_max": \([0-9]*\) } 7$/\1/p' <<< "$figures")
   check "$1: ${held:=0} bytes of $most" "$2 1" "$(grep -o '"process":' <<< "$figures" | wc -l) $((0 < held && held <= most / 100 * 105))"
 }
-# check_term NAME PROGRAM ...: sends SIGTERM to process 1 of the namespace. The program must get it and exit with 42.
+# check_term NAME PROGRAM ...: sends SIGTERM to process 1 of the namespace. The program
+# must handle the signal and exit with 42.
 check_term() {
   local code=0; rm -f "$work/out"; touch "$work/out"
   enter "$root" "${@:2}" > "$work/out" 2>&1 & started=$!

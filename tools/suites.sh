@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# Fetches test suites of other programs: tools/suites.sh fetch. Each suite must have the same results under `uzram run`. The suites
-# come from Debian's source packages, and are unpacked below target/suites. `make setup-long` installs the programs. Maven downloads
-# the Java libraries that tools/suites.xml lists.
+# Fetches test suites of other programs: tools/suites.sh fetch. Each suite must have the same
+# results with and without `uzram run`. The suites come from Debian's source packages, and are
+# unpacked below target/suites. `make setup-long` installs the programs. Maven downloads the Java
+# libraries that tools/suites.xml lists.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 suites=$PWD/target/suites
 
-# Runs a command of apt with separate lists, which contain the source packages of the system's sources.
+# Runs a command of apt with separate lists of the source packages in the system's sources.
 apt() {
   local command=$1; shift
   "$command" -qq -o Dir::State="$suites/apt" -o Dir::State::status=/var/lib/dpkg/status -o Dir::Cache="$suites/apt" \

@@ -5,9 +5,9 @@ programs that have unit tests.
 usage: tools/test-targets.py of PACKAGE... | except PACKAGE...
 
 Cargo unifies features over the packages that a command names. So `cargo test -p PACKAGE` would
-build crates again, while `cargo test --workspace` with the names of test targets does not. If named
-and other packages have test targets with the same name, only `of` prints the name. The name then
-selects the tests of all these packages.
+build crates again, while `cargo test --workspace` with the names of test targets does not. If a
+package in the arguments and another package have test targets with the same name, only `of` prints
+the name. The name then selects the tests of all these packages.
 """
 
 import json
@@ -32,7 +32,8 @@ def main():
             # Only programs that have unit tests are selected.
             elif target["test"] and "bin" in target["kind"]:
                 targets[False].add(f"--bin {target['name']}")
-    # A name that named and other packages share selects the tests of both, so only `of` prints it.
+    # If a package in the arguments and another package share a name, the name selects the tests of
+    # both packages. So only `of` prints the name.
     names = targets[True] if how == "of" else targets[False] - targets[True]
     print(" ".join(sorted(names)))
 

@@ -2,7 +2,7 @@
 
 use std::ops::{Deref, DerefMut};
 
-/// The alignment of the first byte in bytes, which suffices for any block device.
+/// The alignment in bytes of a buffer's first byte. This alignment suffices for any block device.
 pub const ALIGNMENT: usize = 4096;
 
 /// Zeroed bytes of a fixed length, aligned to [`ALIGNMENT`].

@@ -1,4 +1,4 @@
-//! The compressed forms of pages, by the page's number.
+//! The compressed forms of pages, indexed by page number.
 
 use crate::census::{Census, Kind};
 use crate::codec::RawCodec;
@@ -45,8 +45,8 @@ impl Blobs {
         &self.bytes[start..self.ends[nth]]
     }
 
-    /// Returns the census of the pages `numbers`. [`of_pages`](Self::of_pages) compressed these
-    /// pages.
+    /// Returns the census of the pages with these numbers, which [`of_pages`](Self::of_pages) has
+    /// compressed.
     pub fn census(&self, numbers: impl Iterator<Item = usize>) -> Census {
         let mut census = Census::default();
         numbers.for_each(|nth| {

@@ -1,5 +1,5 @@
-//! The raw codec. The codec shows the compressed lengths of pages and blocks, and the time of
-//! compression.
+//! The raw codec, with which experiments measure the compressed lengths of pages and blocks, and
+//! the time of compression.
 
 use measure::page::{PAGE_SIZE, same_filled};
 use zcomp::{Error, Params, Stream};
@@ -23,7 +23,7 @@ impl RawCodec {
         Ok(RawCodec { stream, out: vec![0; 2 * block].into() })
     }
 
-    /// Returns lz4 with its default speed, which defines C.
+    /// Returns the codec that defines C: lz4 with its default speed.
     pub fn lz4() -> Result<RawCodec, Error> {
         RawCodec::new("lz4")
     }

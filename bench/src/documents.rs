@@ -1,5 +1,6 @@
-//! The experiments of the five documents that uzram implements. An experiment also measures the
-//! kernel of this machine if the kernel can do the same work.
+//! Repeats the experiments of five documents: the kernel's document on zsmalloc, and descriptions
+//! of patches that uzram implements. An experiment also measures the kernel of this machine if the
+//! kernel can do the same work.
 //!
 //! ```text
 //!   bench experiments [NAME...] -> needs: what is missing? -> an experiment -> Found

@@ -68,8 +68,8 @@ pub enum Error {
         /// The number of the slot.
         slot: u32,
     },
-    /// A timed side returned a wrong answer. The answer differs from the side's earlier answer, or
-    /// from another side's answer.
+    /// One of the compared systems (sides) returned a wrong result. The result differs from an
+    /// earlier result, or from another side's result.
     #[error(
         "side {side} answered {found:#x} where {expected:#x} was expected; its timing means nothing until that is mended"
     )]
@@ -122,7 +122,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Returns an error if a timed side answered `found` in place of `expected`.
+    /// Returns an error if the result `found` of a side differs from `expected`.
     pub fn answer(side: char, expected: u64, found: u64) -> Result<(), Error> {
         if found == expected { Ok(()) } else { Err(Error::Answer { side, expected, found }) }
     }

@@ -31,7 +31,7 @@ pub enum Experiment {
     /// Writes and reads of a uzram device relative to the raw codec and the kernel's zram, on one
     /// thread and on two
     Throughput,
-    /// Pages that mix noise and runs: the time of lz4 to decompress the slowest kind of page,
+    /// Pages of noise and repeated bytes: the time of lz4 to decompress the slowest kind of page,
     /// relative to the fastest kind
     Runs,
     /// The memory that a uzram device uses for each slot besides the data, for slots in order and
@@ -49,8 +49,8 @@ pub enum Experiment {
     Serve,
     /// The forecast of `uzram analyze` from a sample, compared with the memory of a device
     Analyze,
-    /// Costs that must not grow with the stored data: a new zspage, a commit under a limit of all
-    /// memory, and a store at the limit
+    /// Costs that must not grow with the stored data: allocating a zspage, committing a page under
+    /// a limit on the total memory, and storing at the limit
     Grow,
     /// Memory that is evicted and filled again on access, compared with the kernel's swap
     Zmem,

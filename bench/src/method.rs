@@ -1,4 +1,5 @@
-//! Codecs with a level, and the memory of pages compressed in blocks of several sizes.
+//! The compared codecs and block sizes, and the report of the memory that pages use with each of
+//! them.
 
 use std::fmt;
 
@@ -10,7 +11,7 @@ use crate::report::{Bound, Figure, Report};
 
 /// The sizes of blocks that are compared, in bytes.
 pub(crate) const BLOCKS: [usize; 3] = [4 << 10, 16 << 10, 64 << 10];
-/// The maximum ratio of the bytes in used pages to C.
+/// The maximum ratio of the used memory to C.
 const OVER_RAW_MAX: f64 = 1.02;
 
 /// A codec and its level.
@@ -20,7 +21,7 @@ pub(crate) struct Method {
     level: Option<i32>,
 }
 
-/// The method with which the multi-page series was measured.
+/// The method with which the patch series on multi-page blocks was measured.
 pub(crate) const ZSTD: Method = Method { codec: "zstd", level: Some(3) };
 pub(crate) const LZ4: Method = Method { codec: "lz4", level: None };
 
@@ -44,9 +45,8 @@ impl fmt::Display for Method {
     }
 }
 
-/// Reports the memory in which devices store `pages`, for each method and block size. A figure is
-/// relative to C, or to the size of `pages`. `used` stores `pages` and returns the memory used, in
-/// bytes.
+/// Reports the memory that `pages` use, for each method and block size: relative to C, and relative
+/// to the size of `pages`. `used` stores `pages` and returns the memory used, in bytes.
 pub(crate) fn report_memory(
     experiment: &str,
     input: &str,

@@ -15,8 +15,8 @@ pub fn of_process(pid: u32) -> Result<f64, Error> {
     seconds(Path::new(&format!("/proc/{pid}/stat")), OWN)
 }
 
-/// Returns the seconds of processor time of this process's descendants. Only descendants that were
-/// waited for count.
+/// Returns the seconds of processor time of this process's descendants. This includes only
+/// descendants whose exit status has been collected by a wait.
 pub fn of_children() -> Result<f64, Error> {
     seconds(Path::new("/proc/self/stat"), CHILDREN)
 }

@@ -15,7 +15,7 @@ pub fn median(values: impl IntoIterator<Item = impl Borrow<f64>>) -> f64 {
     }
 }
 
-/// Returns the median of the ratios of `one` to `other`, round by round.
+/// Returns the median over all rounds of the ratio of `one` to `other` in that round.
 pub fn ratio(one: &[f64], other: &[f64]) -> f64 {
     median(one.iter().zip(other).map(|(one, other)| one / other))
 }

@@ -2,9 +2,9 @@
 
 use crate::Error;
 
-/// Calls `turn(side)` for each of `sides` sides in each round. Another side begins each round,
-/// because a turn changes the contents of the caches for the next side. A round before the `rounds`
-/// counted rounds warms up the caches. Returns the results of each side.
+/// Calls `turn(side)` for each of `sides` sides in each round. Each round begins with a different
+/// side, because a turn changes the contents of the caches for the next side. A round before the
+/// `rounds` counted rounds warms up the caches. Returns the results of each side.
 ///
 /// # Errors
 /// Returns the first error of a turn.

@@ -62,8 +62,8 @@ impl Undo {
     fn undo(&self) -> Result<(), Error> {
         let mut list = list();
         let place = list.made.iter().position(|(number, _)| *number == self.0);
-        // Removes the action from the list before it runs. After the action, another object can get
-        // the number or the path of its object.
+        // Removes the action from the list before it runs. After the action has removed its object,
+        // another object can get the same number or path.
         place.map_or(Ok(()), |place| (list.made.remove(place).1)())
     }
 }

@@ -99,7 +99,8 @@ fn an_unknown_algorithm_is_absence_with_a_reason() {
     }
 }
 
-// This is not a test. The next test runs this function in a process, which it ends with a signal.
+// This is not a test. The next test runs this function in a child process, and ends that process
+// with a signal.
 #[test]
 fn holder() {
     if env::var_os(HOLDER).is_none() {

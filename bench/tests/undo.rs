@@ -26,7 +26,8 @@ fn noted(file: &Path, name: &'static str) -> Undo {
     Undo::of(|| Ok::<_, Error>(((), note))).unwrap().1
 }
 
-// This is not a test. The next test runs this function in a process, which it ends by a signal.
+// This is not a test. The next test runs this function in a child process, and ends that process
+// with a signal.
 #[test]
 fn holder() {
     let Some(file) = env::var_os(HOLDER) else { return };

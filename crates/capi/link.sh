@@ -5,10 +5,10 @@
 #
 #   link.sh ARCHIVE DIR
 #
-# rustc passes its own version script when it links a cdylib, and a linker accepts no other script
-# with versions beside it. So this script links the shared library. Both libraries export only the
-# names that uzram.map lists. Other names of the archive (lz4's, zstd's) could clash with the
-# program's names.
+# rustc passes its own version script, without version names, when it links a cdylib. A linker can't
+# combine that script with uzram.map, which names versions, so link.sh links the shared library.
+# Both libraries export only the names that uzram.map lists, because other names of the archive
+# (lz4's, zstd's) could clash with the program's names.
 set -eu
 archive=$1 dir=$2
 here=$(cd "$(dirname "$0")" && pwd)
@@ -23,10 +23,10 @@ mkdir -p "$lib/pkgconfig" "$dir/include"
 cp "$here/include/uzram.h" "$dir/include/"
 sed "s|@VERSION@|$version|" "$here/uzram.pc.in" > "$lib/pkgconfig/uzram.pc"
 
-# Both libraries are made from one object. The renamed symbols could be resolved to symbols of the
-# program. A linker keeps one personality routine of all archives that rustc made. zstd calls
-# functions of the other names if any library defines them. The bitcode of rustc is removed.
-# Other linkers do not use it, and some can't read it.
+# Both libraries are made from one object. Some symbols are renamed, because a linker could resolve
+# them to symbols of the program. zstd calls the ZSTD_trace functions if any library defines them.
+# Of all archives that rustc made, a linker keeps only one reference to a personality routine. The
+# bitcode of rustc is removed, because other linkers do not use it, and some can't read it.
 object=$lib/uzram.o
 trap 'rm -f "$object"' EXIT
 ${LD:-ld} -r -o "$object" --whole-archive "$archive"

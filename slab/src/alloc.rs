@@ -76,10 +76,11 @@ pub(crate) unsafe fn free(
                 if !matches!(slab.owner(), NO_ONE | RESERVE) {
                     continue;
                 }
-                // In a second free of an object, the slab may have been reclaimed, and can belong
-                // to another cache. The check under the lock detects this case (sl-H2).
+                // If the object is freed a second time, its slab may have been reclaimed, and may
+                // belong to another cache. The check under the lock detects this case (sl-H2).
                 let is_it = depot.index_in(extent, object) == Some(index);
-                // SAFETY: the caller of `free` guarantees that no thread uses a live object.
+                // SAFETY: the caller of `free` guarantees that no thread uses the object if it is
+                // live.
                 is_it && unsafe { free_locked(locked, id, index) }
             }
             owner if number.is(owner) => {
@@ -112,8 +113,8 @@ unsafe fn free_locked(mut locked: Locked<'_>, id: ExtentId, index: usize) -> boo
     let depot = locked.depot;
     let slab_ref = locked.slab(id);
     let list = List::of_slab(slab_ref.slab);
-    // SAFETY: the caller guarantees that no thread uses a live object. The lock is held and the
-    // slab has no owner (sl-K3).
+    // SAFETY: the caller guarantees that no thread uses the object if it is live. The lock is held
+    // and the slab has no owner (sl-K3).
     if !unsafe { slab_ref.free(index) } {
         return false;
     }
@@ -145,9 +146,9 @@ unsafe fn free_locked(mut locked: Locked<'_>, id: ExtentId, index: usize) -> boo
 fn drain_remote(depot: &Depot, id: ExtentId) {
     let mut locked = depot.lock();
     // The slab may have been reclaimed together with its bits. The slab's extent can then belong to
-    // another cache, or to a slab under construction. So first checks that the slab is attached to
-    // this cache (sl-H2). An attached slab in no list belongs to a thread or to the reserve. Its
-    // remote bits are drained when the slab enters a list (sl-B1).
+    // another cache, or to a slab under construction. So the function first checks that the slab is
+    // attached to this cache (sl-H2). An attached slab in no list belongs to a thread or to the
+    // reserve. Its remote bits are drained when the slab enters a list (sl-B1).
     if depot.is_attached(id) && List::of_slab(depot.slab(id)) != List::Unlisted {
         let found = locked.slab(id).drain_remote();
         locked.lists.active -= found;

@@ -23,10 +23,10 @@ pub struct Arena {
 }
 
 impl Arena {
-    /// Returns an arena without pages. Pages are committed when objects are allocated. The limit
-    /// does not include blocks, which are heap memory. The child of a fork inherits the pages, even
-    /// if `config` requests the opposite. Callers access objects by their addresses, so the arena
-    /// can't refuse an access in the child.
+    /// Returns an arena without pages. Pages are committed when objects are allocated. The limit in
+    /// `config` does not include blocks, because they are heap memory. The child of a fork inherits
+    /// the pages, even if `config` requests the opposite. Callers access objects by their
+    /// addresses, so the arena can't refuse an access in the child.
     pub fn new(config: page::Config) -> Result<Arc<Self>, Error> {
         // With granules of `GRANULE` pages, a slab takes a little more address space than with
         // granules of one page, but the map of pages takes only a quarter of the memory.

@@ -119,8 +119,8 @@ impl Bits<'_> {
     pub(crate) fn alloc_from(&self, start: usize) -> Option<usize> {
         loop {
             let word = self.next_word(start)?;
-            // This fails only if a late bit was set after the search. A bit is set during the loop
-            // only if an object is freed twice, so the loop ends.
+            // `alloc` fails only if a late bit was set after the search. A bit is set during the
+            // loop only if an object is freed twice, so the loop ends.
             if let Some(index) = alloc(&self.live[word], &self.remote[word]) {
                 return Some(word * 64 + index);
             }

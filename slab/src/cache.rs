@@ -81,7 +81,7 @@ impl<T> Cache<T> {
     }
 }
 
-/// A cache for types that are expensive to create. The `T`s of a slab are created with the slab,
+/// A cache for values that are expensive to create. The `T`s of a slab are created with the slab,
 /// and dropped with the slab. A newly allocated `T` is in the state in which its previous user left
 /// it.
 pub struct ConstructedCache<T> {

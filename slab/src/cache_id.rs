@@ -1,4 +1,4 @@
-//! The tag of an extent. The tag holds the cache to which the slab belongs, and whether the slab is
+//! The tag of an extent. The tag holds the number of the slab's cache, and whether the slab is
 //! *attached* to the cache.
 //!
 //! ```text
@@ -28,12 +28,12 @@ impl CacheId {
         CacheId(nth << 1)
     }
 
-    /// Returns the tag of an extent of this cache while its slab is being created.
+    /// Returns the tag of an extent whose slab belongs to this cache, but is not attached.
     pub(crate) fn tag(self) -> u32 {
         self.0
     }
 
-    /// Returns the tag of an extent after its slab is attached.
+    /// Returns the tag of an extent whose slab is attached to this cache.
     #[inline]
     pub(crate) fn attached_tag(self) -> u32 {
         self.0 | ATTACHED

@@ -1,4 +1,4 @@
-//! The slabs of a cache that no thread owns, in lists under one lock.
+//! A cache's slabs without an owner, in lists under one lock.
 //!
 //! ```text
 //!   made --> a thread's --all in use, too much kept, shrink, exit--> no owner: partial, full, free
@@ -18,8 +18,8 @@
 //! # Safety
 //! - sl-K1: the pages of a slab are committed before any thread can find the slab, and stay
 //!   committed until the slab is reclaimed. A slab is reclaimed only when none of its objects is
-//!   live. With `Memory::Stable`, every guard from before the slab's unlinking must also be
-//!   dropped.
+//!   live. With `Memory::Stable`, all guards that were pinned before the slab was unlinked must
+//!   have been dropped, too.
 //! - sl-K2: two objects never overlap: object n covers the bytes from n * stride to (n + 1) *
 //!   stride after the start of object 0.
 //! - sl-K3: only the owning thread accesses the memory of a slab that is attached to the cache
@@ -278,7 +278,7 @@ impl Locked<'_> {
         }
     }
 
-    /// Charges the released pages of a slab without an owner.
+    /// Counts the released pages of a slab without an owner as committed again.
     pub(crate) fn recommit(&self, id: ExtentId) -> Result<(), Error> {
         let slab = self.slab(id).slab;
         self.depot.space().charge(slab.released().count_ones())?;

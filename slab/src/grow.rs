@@ -200,7 +200,8 @@ pub(crate) fn retire(chain: Chain<'_>) {
 /// Reclaims slabs that no other thread can reach.
 ///
 /// # Safety
-/// The caller has or had the slabs' chain. If memory is stable, earlier guards have been dropped.
+/// The caller owns the slabs, which were in a [`Chain`]. If memory is stable, all guards that were
+/// pinned before the slabs were unlinked have been dropped.
 unsafe fn reclaim(depot: &Depot, mut slabs: ListHead) {
     // A destructor is allowed to fork. The child then leaves slabs with this mark to the calling
     // thread.

@@ -19,8 +19,8 @@ pub enum Layout {
     /// No index: the live bits determine the free objects.
     #[default]
     Native,
-    /// A stack of indexes of the smallest sufficient width. The stack lies on the slab or off the
-    /// slab, so that a slab holds the most objects.
+    /// A stack of indexes of the smallest sufficient width. The overhead determines whether the
+    /// stack lies on the slab or off the slab.
     Stack,
     /// A stack of 4-byte indexes, as in SLAB from 2013 on.
     StackU32,

@@ -165,7 +165,8 @@ impl<'s> Index<'s> {
         self.set_active(active);
     }
 
-    /// Removes the next free object from the index and returns it, or `None` if no object is free.
+    /// Removes the next free object from the index and returns it, or returns `None` if no object
+    /// is free.
     pub(crate) fn take(self) -> Option<usize> {
         let active = self.active();
         if active >= self.objects {

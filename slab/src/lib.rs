@@ -1,9 +1,10 @@
 //! Object caches: many objects of one size, packed into slabs of pages.
 //!
-//! The data that manages a slab lies in the descriptor of the slab's pages. From an object's
-//! address, the descriptor is found in constant time. So a slab contains only objects, as in SLAB
-//! since 2013. Each thread owns slabs in which it allocates and frees objects without a lock. If a
-//! thread frees an object of another thread's slab, the slab's owner collects the object later.
+//! The data that manages a slab lies in the descriptor of the slab's pages, and in heap memory.
+//! From an object's address, the descriptor is found in constant time. So a slab of the default
+//! layout contains only objects. Each thread owns slabs in which it allocates and frees objects
+//! without a lock. If a thread frees an object of another thread's slab, the slab's owner collects
+//! the object later.
 //!
 //! ```text
 //!   Cache<T>, CacheBox<T> --> RawCache --> slabs of the thread's own

@@ -154,7 +154,7 @@ unsafe fn repair_slabs(depot: &Depot, number: Number) {
     }
     drop(locked);
     for id in lost {
-        // Free the slab without calling destructors, because some objects may have been destroyed
+        // Frees the slab without calling destructors, because some objects may have been destroyed
         // already. SAFETY: the thread that created or unlinked the slab does not exist any more.
         unsafe { grow::give_back(depot, id) };
     }

@@ -6,8 +6,8 @@
 //! and `own` of each function belong to one cache.
 //!
 //! # Safety
-//! The thread records a slab after it became the owner, and removes the record before the slab
-//! loses its owner (sl-M2).
+//! The thread records a slab after becoming the slab's owner, and removes the record before the
+//! slab loses its owner (sl-M2).
 #![allow(unsafe_code)]
 
 use crate::Error;
@@ -36,7 +36,7 @@ pub(crate) fn alloc_fast(depot: &Depot, number: Number) -> Option<NonNull<u8>> {
 #[inline]
 pub(crate) unsafe fn free_fast(depot: &Depot, number: Number, object: NonNull<u8>) -> bool {
     let Some(own) = depot.threads.of(number) else { return false };
-    // SAFETY: the caller guarantees that no thread uses a live object.
+    // SAFETY: the caller guarantees that no thread uses the object if it is live.
     match unsafe { own.free(object) } {
         FastFree::Done => {}
         FastFree::OverLimit => trim(depot, own),
@@ -52,7 +52,7 @@ pub(crate) unsafe fn free_fast(depot: &Depot, number: Number, object: NonNull<u8
 /// If the object is live, no thread uses it.
 pub(crate) unsafe fn free(depot: &Depot, own: &ThreadSlabs, id: ExtentId, index: usize) -> bool {
     let slab_ref = depot.of_thread(own, id);
-    // SAFETY: the caller guarantees that no thread uses a live object.
+    // SAFETY: the caller guarantees that no thread uses the object if it is live.
     if !unsafe { slab_ref.free(index) } {
         return false;
     }
@@ -165,8 +165,8 @@ fn disown(locked: &mut Locked<'_>, own: &ThreadSlabs, id: ExtentId) {
     locked.link(id);
 }
 
-/// Gives up the thread's oldest slabs until the thread keeps few enough free objects. If another
-/// thread has requested it, gives up all slabs.
+/// Gives up the thread's oldest slabs until the thread keeps at most `limit` - `batchcount` free
+/// objects, or no free object if another thread has requested this.
 pub(crate) fn trim(depot: &Depot, own: &ThreadSlabs) {
     let Tunables { limit, batchcount } = depot.threads.tunables();
     let most = if own.is_asked() { 0 } else { limit - batchcount };

@@ -122,8 +122,8 @@ impl RawCache {
         unsafe { alloc::free(&self.depot, object, location) }
     }
 
-    /// Reclaims all empty slabs. Other threads give up their slabs at their next free. Returns the
-    /// number of slabs that were reclaimed or wait for a grace period.
+    /// Reclaims all empty slabs. Other threads give up their free objects at their next free.
+    /// Returns the number of slabs that were reclaimed or wait for a grace period.
     #[doc(alias = "kmem_cache_shrink")]
     pub fn shrink(&self) -> usize {
         shrink::shrink(&self.depot)
@@ -196,8 +196,8 @@ impl RawCache {
 
 impl Drop for RawCache {
     fn drop(&mut self) {
-        // SAFETY: `&mut self` excludes users of the cache. Only threads that reclaim slabs are
-        // allowed to hold a reference to the depot too.
+        // SAFETY: `&mut self` excludes users of the cache. Besides, only threads that reclaim slabs
+        // hold references to the depot.
         unsafe { life::close(&self.depot) }
     }
 }

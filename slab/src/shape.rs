@@ -1,21 +1,22 @@
 //! The shape of a slab: the number of its objects and pages, and the places of its metadata.
 //!
-//! A slab's metadata off the slab are its *block*, which begins with two bits per object: the live
-//! bit and the remote bit. `linked-bufctl` and `stack-u32` are the layouts of SLAB before and after
-//! 2013, and use SLAB's arithmetic. Metadata of objects below an eighth of a page lie on the slab.
-//! Metadata of larger objects lie on the slab only if the remaining space suffices. The order of a
-//! slab is the smallest order that leaves at most an eighth of the slab unused. The other two
-//! layouts choose the number of pages and the place of the index with the least overhead.
+//! The metadata of a slab that lie off the slab form its *block*, which begins with two bits per
+//! object: the live bit and the remote bit. `linked-bufctl` and `stack-u32` are the layouts of SLAB
+//! before and after 2013, and use SLAB's arithmetic. They place the header and the index of objects
+//! below an eighth of a page on the slab, and those of larger objects only if the remaining space
+//! suffices. The order of a slab is the smallest order that leaves at most an eighth of the slab
+//! unused. The other two layouts choose the number of pages by the overhead, and `stack` also the
+//! place of the index.
 
 use crate::layouts_2013::{HEADER, Packing, WIDTH};
 use crate::policy::{BLOCK_HEADER, GRANULE, OVERHEAD_SHARE_MAX, PAGES_MAX};
 use crate::{Error, Layout};
 use page::page_size;
 
-/// The bytes of a slab's descriptor. (`overhead` adds the map entries.)
+/// The size of a slab's descriptor in bytes, without the slab's entries in the map of pages.
 const DESCRIPTOR: usize = size_of::<page::Extent<crate::slab::Slab>>();
-/// The number of objects, and the number of pages, at which a slab is large enough. With slabs that
-/// reach one of these numbers, threads seldom need another slab.
+/// A slab with this number of objects, or with this number of pages, is large enough: threads then
+/// seldom need another slab.
 const WORTH: (usize, usize) = (128, 8);
 
 /// The shape of a cache's slabs. Offsets are relative to the first byte of the slab or of the
@@ -90,8 +91,8 @@ impl Shape {
         self.pages * page_size()
     }
 
-    /// Returns the overhead of a slab in bytes: its size, its descriptor and its block, minus its
-    /// objects.
+    /// Returns the overhead of a slab in bytes: the slab, its descriptor, its map entries and its
+    /// block, minus its objects.
     pub fn overhead(&self) -> usize {
         let map = self.pages.div_ceil(GRANULE as usize) * size_of::<u32>();
         let management = self.block_bytes() + BLOCK_HEADER + DESCRIPTOR + map;
@@ -152,8 +153,9 @@ fn tailed(size: usize, align: usize, pages: usize, width: usize) -> Option<Shape
     })
 }
 
-/// Returns the first shape, with the fewest pages, that is large enough and has a small overhead.
-/// If there is no such shape, returns the shape with the least overhead per byte of objects.
+/// Returns the first of `shapes`, which are in the order of their pages, that is large enough and
+/// has a small overhead. If there is no such shape, returns the shape with the least overhead per
+/// byte of objects.
 fn least(shapes: impl Iterator<Item = Shape> + Clone) -> Option<Shape> {
     let is_worth = |shape: &Shape| shape.objects >= WORTH.0 || shape.pages >= WORTH.1;
     let is_small = |shape: &Shape| shape.overhead() * OVERHEAD_SHARE_MAX <= shape.bytes();

@@ -16,8 +16,9 @@ use crate::thread::number;
 use crate::{grow, own};
 use page::{ExtentId, ListHead, PageSet};
 
-/// Gives up this thread's slabs and reclaims all empty slabs. Other threads give up their slabs at
-/// their next free. Returns the number of slabs that were reclaimed or wait for a grace period.
+/// Gives up this thread's slabs and reclaims all empty slabs. Other threads give up their free
+/// objects at their next free. Returns the number of slabs that were reclaimed or wait for a grace
+/// period.
 pub(crate) fn shrink(depot: &Depot) -> usize {
     let before = depot.lock().slabs();
     depot.threads.ask();

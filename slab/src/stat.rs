@@ -4,7 +4,7 @@ use crate::depot::Depot;
 use crate::lists::List;
 use crate::sync::Relaxed;
 
-/// Counters of a cache. The numbers of objects might not include operations that threads execute
+/// Counters of a cache. The numbers of objects might not reflect operations that threads execute
 /// during the call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheStat {

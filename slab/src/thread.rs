@@ -77,7 +77,7 @@ pub(crate) trait ThreadHooks: Send + Sync {
     unsafe fn repair(&self, number: Number);
 }
 
-/// The caches. The flag of a cache is true if [`forget`] has removed the cache.
+/// The caches. The flag of a cache is true if [`forget`] has unregistered the cache.
 static CACHES: Mutex<Vec<(Weak<dyn ThreadHooks>, bool)>> = Mutex::new(Vec::new());
 /// Bit n is set while a thread has number n.
 static TAKEN: Mutex<[u64; NUMBERS / 64]> = Mutex::new([1, 0, 0, 0]);
@@ -98,7 +98,7 @@ thread_local! {
 /// owner is the mark of this thread. Every thread has a mark, even a thread without a number. A
 /// mark differs from all numbers of threads and from the marks of other threads. Marks are reused
 /// only after four billion threads. The only effect of a reuse is that a child forked at that
-/// moment may never reclaim one slab of a lost thread.
+/// moment may never reclaim one slab of a thread that does not exist in the child.
 pub(crate) fn mark() -> u32 {
     if MARK.get() == 0 {
         let next = |mark| if mark + 1 < RESERVE { mark + 1 } else { NUMBERS as u32 };
@@ -112,9 +112,9 @@ pub(crate) fn register(cache: Weak<dyn ThreadHooks>) {
     CACHES.lock().push((cache, false));
 }
 
-/// Unregisters a cache. After the return, no thread is in the cache's [`ThreadHooks::on_exit`], and
-/// no thread calls that function. Forks still lock the cache, because other threads may reclaim its
-/// slabs.
+/// Unregisters a cache. When this function returns, no thread is executing the cache's
+/// [`ThreadHooks::on_exit`], and none will call it. Forks still lock the cache, because other
+/// threads may reclaim its slabs.
 pub(crate) fn forget(cache: &Arc<dyn ThreadHooks>) {
     let gone = Arc::downgrade(cache);
     let mut caches = CACHES.lock();

@@ -1,5 +1,5 @@
-//! Tests that the child of a fork inherits the objects with any configuration of the arena, because
-//! callers access objects by their addresses.
+//! Tests that the child of a fork inherits the objects, whatever the arena's configuration. Callers
+//! access objects by their addresses.
 #![allow(clippy::unwrap_used)]
 
 use slab::{Arena, Cache};

@@ -21,7 +21,7 @@ extern "C" fn on_fault(signal: i32, info: *mut libc::siginfo_t, context: *mut c_
 }
 
 /// Installs a handler of SIGSEGV that passes faults to `answer_fault`, and ends the process if no
-/// arena answers them.
+/// arena contains the address of the fault.
 pub fn install() {
     static INSTALLED: Once = Once::new();
     INSTALLED.call_once(|| {

@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 /// The seconds after which a child is ended, in short runs and in long runs.
 const TIME: [usize; 2] = [60, 600];
 
-/// A running child, for which only [`wait`](Self::wait) and [`status`](Self::status) wait.
+/// A running child. Only [`wait`](Self::wait) and [`status`](Self::status) wait for the child.
 #[derive(Debug)]
 #[must_use]
 pub struct Child(i32);
@@ -21,7 +21,7 @@ impl Child {
         Self::begin(unsafe { libc::fork() }, work)
     }
 
-    /// Forks by the system call itself, so that no fork handler runs.
+    /// Forks by a direct system call, so that no fork handler runs.
     pub fn clone_unnoticed(work: impl FnOnce()) -> Self {
         // SAFETY: as for `fork`. In addition, no other thread of the test allocates memory during
         // the call. The C library does not unlock its allocator in this child.

@@ -46,7 +46,7 @@ impl<'b> Choices<'b> {
         self.below(2) == 1
     }
 
-    /// Returns a number below `end`, which is not 0.
+    /// Returns a number below `end`, where `end` is at least 1.
     pub fn below(&mut self, end: usize) -> usize {
         match self {
             Choices::Seeded(rng) => rng.usize(..end),
@@ -92,7 +92,7 @@ impl<'b> Choices<'b> {
         (edge + self.below(3)).saturating_sub(1).min(most)
     }
 
-    /// Returns at most `most` bytes. A source of bytes may have fewer.
+    /// Returns at most `most` bytes. The result is shorter if a source of bytes has fewer left.
     pub fn bytes(&mut self, most: usize) -> Vec<u8> {
         let len = self.within(0..=most);
         match self {

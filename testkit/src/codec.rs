@@ -33,7 +33,8 @@ pub enum Event {
     /// Decompresses `bytes`, whose expected output has `len` bytes.
     Hostile { bytes: Vec<u8>, len: usize },
     /// Compresses `len` bytes that repeat `bytes`. Compresses them again into a buffer that is
-    /// `less` bytes too small. Decompresses the result, and the damaged and truncated result.
+    /// `less` bytes too small. Decompresses the compressed bytes as they are, truncated, and
+    /// damaged.
     RoundTrip { bytes: Vec<u8>, len: usize, less: usize, flips: Vec<(usize, u8)> },
 }
 

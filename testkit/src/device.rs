@@ -91,7 +91,7 @@ pub enum Event {
         len: usize,
         data: Data,
     },
-    /// Slots with contents of different kinds, from the beginning of a block.
+    /// Writes slots with contents of different kinds, from the beginning of a block on.
     Mixed {
         at: usize,
         slots: usize,
@@ -105,7 +105,7 @@ pub enum Event {
         at: usize,
         len: usize,
     },
-    /// Requests past the end of the device, all of which must be refused.
+    /// Makes requests past the end of the device, all of which must be refused.
     PastTheEnd {
         offset: u64,
         len: u16,
@@ -139,7 +139,7 @@ pub enum Event {
 /// The statistics of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// The numbers of the device's requests for memory.
+    /// The counts of the device's requests for memory.
     pub requests: Requests,
     /// The number of requests that failed for lack of memory.
     pub refused: u64,
@@ -154,7 +154,7 @@ pub struct Report {
     pub failed: u64,
     pub store: BdStat,
     pub blocks: Option<OrderStat>,
-    /// The bytes of the pool's pages after all contents were discarded.
+    /// The size of the pool's pages in bytes after all contents were discarded.
     pub left: u64,
 }
 
@@ -173,7 +173,7 @@ pub struct DeviceModel {
     empty: u64,
     used_max: u64,
     total_max: u64,
-    /// The number of events that were applied. Each event writes other contents.
+    /// The number of events that were applied. Each event writes different contents.
     stamp: u64,
     report: Report,
 }
@@ -192,7 +192,7 @@ impl DeviceModel {
         }
     }
 
-    /// Records an error. The error must be possible in the current state.
+    /// Records an error, and asserts that the error is possible in the current state.
     fn expect_refusal(&mut self, error: &Error) {
         match error {
             Error::OutOfMemory { source, total_limit, .. } => {
@@ -300,7 +300,7 @@ impl DeviceModel {
         refused(self.device().discard(offset, u64::MAX - u64::from(len)));
     }
 
-    /// Frees pages by moving objects: pages with `wanted` bytes, or as many pages as possible.
+    /// Frees pages by moving objects: pages of `wanted` bytes in all, or as many pages as possible.
     fn compact(&self, wanted: Option<usize>) {
         let page = page_size() as u64;
         let used = || self.device().mm_stat().mem_used_total;
@@ -311,8 +311,8 @@ impl DeviceModel {
         };
         let (freed, after) = (freed as u64 * page, used());
         // When classes with few objects are closed, a zspage may be allocated for their objects,
-        // without a zspage being freed. Blocks that are stored again can allocate a zspage, and
-        // free other zspages that are not counted.
+        // without a zspage being freed. A block that is stored again can take a new zspage, and can
+        // free zspages that are not counted.
         let classes = self.device().classes();
         let in_use = classes.iter().filter(|class| class.obj_allocated > 0);
         let taken = in_use.map(|class| class.shape.pages as u64).max().unwrap_or(0) * page;

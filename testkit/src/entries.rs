@@ -34,7 +34,7 @@ pub enum Event {
         len: usize,
         flags: u8,
     },
-    /// Stores an object while the entry is locked during the whole store.
+    /// Stores an object, and keeps the entry locked during the whole store.
     Store {
         index: u32,
         len: usize,
@@ -68,7 +68,7 @@ pub enum Event {
 /// The statistics of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Report {
-    /// The numbers of the table's requests for memory.
+    /// The counts of the table's requests for memory.
     pub requests: Requests,
     /// The number of objects that were refused for lack of memory.
     pub refused: usize,

@@ -20,7 +20,7 @@ pub struct Faulty {
     changed: Condvar,
     /// The number of the operation that fails, counted from 1; 0 means no operation.
     nth: AtomicU64,
-    /// The number of quarters of its bytes that an operation transfers before it fails.
+    /// The part of its bytes, in quarters, that a failing operation transfers.
     pub quarters: AtomicUsize,
     /// The ranges of the store that can't be read.
     pub bad: Mutex<Vec<Range<u64>>>,
@@ -74,8 +74,7 @@ impl Faulty {
         self.nth.store(nth, Relaxed);
     }
 
-    /// Returns the number of operations since the last call that chose the operation that fails or
-    /// blocks.
+    /// Returns the number of operations since the failing or blocking operation was last chosen.
     pub fn operations(&self) -> u64 {
         self.operations.load(Relaxed)
     }

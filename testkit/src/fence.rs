@@ -15,7 +15,7 @@ use zcomp::{Error, Stream};
 const GUARD: u8 = 0xa5;
 
 thread_local! {
-    /// Mappings for reuse. To create a mapping takes far longer than the test that uses it.
+    /// Mappings for reuse, because creating a mapping takes far longer than the test that uses it.
     static FREE: RefCell<Vec<Map>> = const { RefCell::new(Vec::new()) };
 }
 

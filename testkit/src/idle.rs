@@ -21,7 +21,7 @@ pub fn next_second() -> u32 {
 }
 
 /// Marks exactly those slots as idle whose last access was in the second `last` or earlier. The
-/// second `last` has passed.
+/// second `last` must have passed.
 pub fn mark_idle_up_to(device: &Device, last: u32) {
     loop {
         let now = boot_seconds();

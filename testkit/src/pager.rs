@@ -84,7 +84,7 @@ pub struct PagerModel {
     has_worker: bool,
     /// The file that system calls read and write.
     file: File,
-    /// The number of events that were applied. Each event writes other contents.
+    /// The number of events that were applied. Each event writes different contents.
     stamp: u64,
     report: Report,
 }

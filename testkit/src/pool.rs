@@ -1,9 +1,9 @@
 //! A model of a pool with handles. The objects are compared with a map of expected contents.
 //!
 //! # Safety
-//! A guard that exists during several events borrows the pool and its handle, which both are behind
-//! an `Arc`. The model keeps the `Arc` of the pool until the guard is dropped. The field beside the
-//! guard keeps the `Arc` of the handle.
+//! A guard that exists during several events borrows the pool and the object's handle, which are
+//! both in an `Arc`. The model keeps the `Arc` of the pool until the guard is dropped. The field
+//! beside the guard keeps the `Arc` of the handle.
 #![allow(unsafe_code)]
 
 use crate::Choices;
@@ -66,7 +66,7 @@ pub enum Event {
     Invented {
         raw: u64,
     },
-    /// Reads an object until it is unpinned.
+    /// Pins an object, which is read again when it is unpinned.
     Pin {
         nth: usize,
     },
@@ -109,7 +109,7 @@ pub use Way::*;
 /// The statistics of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Report {
-    /// The numbers of the pool's requests for memory.
+    /// The counts of the pool's requests for memory.
     pub requests: Requests,
     /// The number of objects that were refused for lack of memory.
     pub refused: usize,
@@ -270,7 +270,7 @@ impl PoolModel {
         assert!(*pinned.guard == self.contents[&raw], "{raw:#x} changed while it was read");
     }
 
-    /// Frees pages by moving objects: pages with `wanted` bytes, or as many pages as possible.
+    /// Frees pages by moving objects: pages of `wanted` bytes in all, or as many pages as possible.
     fn compact(&mut self, wanted: Option<usize>) {
         let (before, total) = (self.pool.pages().used(), self.pool.pages_compacted());
         let freeable = self.pool.freeable();

@@ -10,8 +10,8 @@ thread_local! {
     static MESSAGE: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-/// Runs `work`. Returns the result of `work`, or if it panics, the location and the message of the
-/// panic.
+/// Runs `work`. Returns the result of `work`, or the location and the message of the panic if
+/// `work` panics.
 pub fn caught<R>(work: impl FnOnce() -> R) -> Result<R, String> {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {

@@ -85,7 +85,8 @@ const REFUSED_HERE: [i64; 13] = [
 #[cfg(not(target_arch = "x86_64"))]
 const REFUSED_HERE: [i64; 1] = [libc::SYS_userfaultfd];
 
-/// The number of the last call in the list (`mseal`). Calls with larger numbers fail with ENOSYS.
+/// The number of the last call in the allow-list (`mseal`). Calls with larger numbers fail with
+/// ENOSYS.
 const LAST: u32 = 462;
 /// The flags with which `clone` creates namespaces. The filter refuses them.
 const NAMESPACES: u32 = 0x7e02_0000;

@@ -2,7 +2,8 @@
 //! contains their objects per slab before and after the change.
 
 /// For each cache: its name, the size of an object in bytes, and two numbers of objects per slab.
-/// The first number is with a header before the objects, the second without.
+/// The first number is for slabs with a header before the objects, the second for slabs without a
+/// header.
 pub const CACHES: [(&str, usize, usize, usize); 8] = [
     ("kmalloc-512", 512, 8, 8),
     ("kmalloc-256", 256, 15, 15),

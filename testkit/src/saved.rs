@@ -164,8 +164,8 @@ impl SavedModel {
         self.file.len() / ALIGN
     }
 
-    /// Draws the offset and the length of a number in the header, in a chunk, or in a record. The
-    /// chunk often exists in the file.
+    /// Draws the offset and the length of a number in the header, in a chunk, or in a record. If
+    /// the file still has chunks, the chunk is one of them.
     fn draw_number(&self, choices: &mut Choices) -> (usize, usize) {
         let magic = |unit: &usize| self.file[unit * ALIGN..].starts_with(b"\x8bchunk\r\n");
         let chunks: Vec<usize> = (1..self.units()).filter(magic).collect();

@@ -33,7 +33,7 @@ pub fn setting(name: &str, default: u64) -> u64 {
     number.unwrap_or_else(|error| panic!("{name}={text}: {error}"))
 }
 
-/// Returns true if tests should try more, as in `make long`.
+/// Returns true if tests should try more cases, as in `make long`.
 pub fn is_long() -> bool {
     std::env::var_os("UZRAM_LONG").is_some()
 }

@@ -31,8 +31,8 @@ impl Setting {
     }
 }
 
-/// Returns a trained dictionary, and a dictionary of plain content that is longer than a window.
-/// Both dictionaries resemble blocks of `kinds`.
+/// Returns a trained dictionary, and an untrained dictionary that is longer than lz4's window. Both
+/// dictionaries resemble blocks of `kinds`.
 pub fn dictionaries() -> &'static [(&'static str, Dictionary)] {
     static DICTIONARIES: LazyLock<[(&str, Dictionary); 2]> = LazyLock::new(|| {
         let seed = seed(1);

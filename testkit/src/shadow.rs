@@ -63,7 +63,7 @@ impl<D: Borrow<Device>> Shadow<D> {
         done
     }
 
-    /// Copies the slots that a failed request has stored to the shadow.
+    /// Copies to the shadow the slots that a failed request has stored.
     pub fn adopt(&mut self, at: usize, data: &[u8]) {
         let end = at + data.len();
         let mut start = at;

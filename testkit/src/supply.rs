@@ -35,7 +35,7 @@ impl Refuse {
 }
 
 /// Calls `run` once for each request that `run` makes, and refuses this request. If `from_then_on`
-/// is true, all later requests are refused too. `run` returns the numbers of requests, or `None` if
+/// is true, all later requests are refused too. `run` returns the counts of requests, or `None` if
 /// the creation was refused.
 pub fn refuse_every(from_then_on: bool, run: impl Fn(Refuse) -> Option<Requests>) {
     let of_setup = run(Refuse::NOTHING).expect("nothing is refused").of_setup;
@@ -50,7 +50,7 @@ pub fn refuse_every(from_then_on: bool, run: impl Fn(Refuse) -> Option<Requests>
     }
 }
 
-/// The numbers of requests for memory.
+/// The counts of requests for memory.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Requests {
     pub of_setup: usize,

@@ -36,8 +36,8 @@ pub fn within<R>(most: Duration, work: impl FnOnce() -> R) -> R {
 }
 
 /// Repeats `work` for at least `time`, and until `has_come` returns true. On a busy machine, the
-/// event may occur later than expected. Returns the last result of `has_come`, which is false only
-/// if [`patience`] ended first.
+/// awaited event may occur late. Returns the last result of `has_come`, which is false only if
+/// [`patience`] ended first.
 pub fn load(time: Duration, mut has_come: impl FnMut() -> bool, mut work: impl FnMut()) -> bool {
     let begun = Instant::now();
     while begun.elapsed() < time || (!has_come() && begun.elapsed() < patience()) {

@@ -1,11 +1,11 @@
-"""Questions that removed experiments of `bench` answered, for README.md and docs/results.md.
+"""Answers of experiments that were removed from `bench`, for README.md and docs/results.md.
 
 Each answer names a commit, which contains the experiment and all its results in bench/results.
 The results name the machine if `bench` recorded it.
 """
 
-# The processor time in which objects are moved during overwrites, and the time of a store and a
-# free in a pool, relative to other allocators.
+# The processor time for moving objects during overwrites, and the time of a store and a free in a
+# pool, relative to other allocators.
 OVERWRITES_CPU = "4.7 s"
 OVERWRITES_COMMIT = "ac3e820e"
 STORE_OVER = {"mimalloc": "1.31", "jemalloc": "2.02"}

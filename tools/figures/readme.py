@@ -49,7 +49,7 @@ def table_six(r):
 
 
 def beside_kernel(ranges):
-    """Returns two cells: the throughput over the kernel's for each processor, and the rival."""
+    """Returns two cells: the throughput by processor, relative to the kernel's, and the rival."""
     first, *others = ranges
     cell = "; ".join([f"{first} times the kernel's", *(f"{other} on another processor" for other in others)])
     return [cell, "kernel zram by direct I/O"]

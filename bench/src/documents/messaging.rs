@@ -1,5 +1,5 @@
-//! Groups of threads exchange messages that are allocated from object caches. The figures are cache
-//! misses and times.
+//! Groups of threads exchange messages that are allocated from object caches. The cache misses and
+//! the time of the exchange are measured.
 
 mod messages;
 mod misses;
@@ -32,8 +32,8 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 
 const LOOPS: u64 = 1000;
 const QUICK: u64 = 60;
-/// The saving in 2013, when the management data moved out of the slab, in percent of the time and
-/// of the cache misses.
+/// The percentages of the time and of the cache misses that were saved in 2013, when the management
+/// data moved out of the slab.
 const SAVED: f64 = 3.2;
 const MISSES_SAVED: f64 = 3.5;
 

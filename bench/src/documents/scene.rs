@@ -43,7 +43,7 @@ impl<'a> Scene<'a> {
         Scene { request, quick, name, bar }
     }
 
-    /// Sets the number of steps. All steps take about the same time.
+    /// Sets the number of steps of the experiment. All steps take about the same time.
     pub(crate) fn expects(&self, steps: usize) {
         self.bar.set_length(steps as u64);
     }

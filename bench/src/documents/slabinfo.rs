@@ -24,7 +24,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// The number of objects that each cache holds when its row of the table is read.
+/// The number of objects that each cache holds when its slabs are examined.
 const OBJECTS: usize = 10_000;
 
 fn run(_: &Scene<'_>) -> Result<Found, Error> {

@@ -48,10 +48,9 @@ fn run(scene: &Scene<'_>) -> Result<Found, Error> {
         ]);
     }
     let mut found = Found::default();
-    // The results with lz4, which is the last method. The kernel's swap uses lz4 too.
+    // After the loop, holds the results of the last method, lz4, which the kernel's swap uses too.
     let mut ours = Vec::new();
-    // There is a step for each of the two methods of uzram, and for each size of the kernel's
-    // folios.
+    // One step measures each of uzram's two methods, and one step each size of the kernel's folios.
     scene.expects(2 + BLOCKS.len());
     for method in [ZSTD, LZ4] {
         scene.step(format!("uzram, {method}"));

@@ -40,8 +40,8 @@ const DIFF: Tool = Tool {
 };
 const DISK: u64 = 3 * GIB;
 const DISKS: usize = 4;
-/// The document's overheads in percent, before the first removal and after each removal. A pair
-/// holds the overhead without merging and the overhead with merging.
+/// The document's overheads in percent, before the first removal and after each removal. Each pair
+/// holds the overheads without and with merging of size classes.
 const DOCUMENT: [[f64; 2]; 10] = [
     [5.56, 5.34],
     [8.41, 6.80],
@@ -118,8 +118,8 @@ fn run(scene: &Scene<'_>) -> Result<Found, Error> {
     Ok(found)
 }
 
-/// Unpacks the tree, removes directories, verifies the remaining files, and returns each step's
-/// amounts.
+/// Unpacks the tree, removes directories, verifies the remaining files, and returns the amounts of
+/// data after each step.
 fn one(
     scene: &Scene<'_>,
     name: &str,
@@ -170,8 +170,8 @@ fn names(dir: &Path) -> Result<Vec<OsString>, Error> {
     listed.map_err(Error::file("list", dir, "run it again"))
 }
 
-/// Returns the pool's overhead: the memory besides the compressed data, in percent of the
-/// compressed data.
+/// Returns the pool's overhead: the memory beyond the size of the compressed data, in percent of
+/// that size.
 fn overhead(holds: &Holds) -> f64 {
     percent_beyond(holds.used, holds.compressed)
 }

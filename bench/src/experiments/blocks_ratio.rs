@@ -1,6 +1,6 @@
-//! Whole inputs on devices with blocks of 4, 16 and 64 KiB, as in the multi-page series of 2024. A
-//! figure is the memory of a device, relative to the raw codec's output for blocks of the same
-//! size.
+//! Stores whole inputs on devices with blocks of 4, 16 and 64 KiB, as in the kernel's patch series
+//! of 2024 on multi-page blocks. A figure is the memory of a device, relative to the raw codec's
+//! output for blocks of the same size.
 
 use zram::{Config, Device};
 
@@ -29,7 +29,7 @@ pub(super) fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Erro
     Ok(())
 }
 
-/// Returns the number of bytes in the pages that a device uses to store `pages`.
+/// Stores `pages` on a device, and returns the size of the device's pages in bytes.
 fn used(pages: &[u8], method: Method, block: usize) -> Result<u64, Error> {
     let algorithm = zcomp::by_name(method.codec)?;
     let config = Config::new(pages.len() as u64)?;

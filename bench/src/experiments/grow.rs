@@ -1,5 +1,6 @@
-//! Costs that must not grow with the stored data or the reserved addresses. The operations are a
-//! new zspage, a commit of a page under a limit of all memory, and a store at the pool's limit.
+//! Costs that must not grow with the stored data or the reserved addresses. The operations are the
+//! allocation of a zspage, the commit of a page under a limit on the total memory, and a store at
+//! the pool's limit.
 
 mod addresses;
 mod limit;
@@ -11,13 +12,13 @@ use crate::size::{GIB, MIB};
 use crate::summary::{median, ratio};
 
 const NAME: &str = "grow";
-/// The number of counted turns at each size. The number is odd.
+/// The number of measured turns at each size, an odd number.
 const ROUNDS: u64 = 7;
 /// The default number of operations in a turn.
 const OPERATIONS: u64 = 100_000;
 /// The maximum ratio of an operation's cost at a larger size to its cost at the small sizes.
 const GROWTH_MAX: f64 = 1.2;
-/// The small sizes in bytes, with which the larger sizes are compared.
+/// The small sizes of pools and address spaces in bytes, with which the larger sizes are compared.
 const SMALL: [u64; 2] = [256 * MIB, GIB];
 /// The maximum number of bytes that are stored by default.
 const STORED_MAX: u64 = 8 * GIB;
@@ -40,9 +41,9 @@ struct Job {
     stored: u64,
 }
 
-/// `costs` holds each size in bytes, and the nanoseconds of an operation in each turn. Reports the
-/// median of each size. Checks the medians of the larger sizes against the medians of the first
-/// `small` sizes.
+/// Reports the median cost at each size. `costs` holds each size in bytes, and the nanoseconds of
+/// an operation in each turn. Checks the medians of the larger sizes against the medians of the
+/// first `small` sizes.
 fn report_growth(
     what: &str,
     costs: &[(u64, Vec<f64>)],

@@ -2,8 +2,8 @@
 //! values. The figures are the number of documents that fit in the same memory, and the speed of
 //! gets.
 //!
-//! The rivals have no limit of memory. A rival is filled until the process uses the same memory as
-//! for our full cache.
+//! The rivals have no memory limit. A rival is filled until the process has grown by as much memory
+//! as it did for our full cache.
 
 mod stores;
 
@@ -46,7 +46,7 @@ const KEPT_MIN: f64 = 3.0;
 const KINDS: [&str; 2] = ["sources", "packages"];
 /// The size of all documents, in tenths of the limit.
 const TENTHS: u64 = 45;
-/// The gets use one document per `OF_GETS` bytes of the limit.
+/// The gets read from a store with one document per `OF_GETS` bytes of the limit.
 const OF_GETS: u64 = 4096;
 /// The memory of the process is read only after every `STEP` documents, because reading it is slow.
 const STEP: u64 = 256;
@@ -123,13 +123,14 @@ pub(super) fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Erro
     Ok(())
 }
 
-/// The number of documents that a store holds, and the memory of the process that it uses.
+/// The number of documents that a store holds, and the bytes by which the process grew for it.
 struct Filled {
     kept: u64,
     bytes: u64,
 }
 
-/// Fills a new store until it evicts documents, or uses `most` bytes of the process's memory.
+/// Fills a new store until the store evicts documents, or until the process has grown by `most`
+/// bytes.
 fn filled(side: usize, limit: u64, most: u64, documents: &Documents) -> Result<Filled, Error> {
     trim();
     settle();
@@ -142,7 +143,8 @@ fn filled(side: usize, limit: u64, most: u64, documents: &Documents) -> Result<F
             && (store.is_full(stored) || HeldMemory::now()?.held.saturating_sub(before) >= most);
         Ok(!is_full)
     })?;
-    // malloc still holds most of the memory that the training has freed.
+    // Returns free memory to the system, because malloc retains most of the memory that the
+    // training of the dictionary freed.
     trim();
     let bytes = HeldMemory::now()?.held.saturating_sub(before);
     Ok(Filled { kept: documents.kept(&*store, stored)?, bytes })

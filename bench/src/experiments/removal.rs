@@ -1,7 +1,8 @@
 //! A source tree is stored on a uzram device and on the kernel's zram. Then the directories of the
-//! tree are discarded one after the other, as in the patch of 2014. A figure is the memory beyond
-//! the compressed bytes of the remaining pages. A second part discards random pages. In contrast to
-//! the documents' experiment `untar`, no file system is used. Each page is discarded by a call.
+//! tree are discarded one after the other, as in the kernel's patch of 2014. A figure is the memory
+//! beyond the compressed bytes of the remaining pages. A second part discards random pages. In
+//! contrast to the documents' experiment `untar`, no file system is used: the experiment itself
+//! discards each page.
 
 use std::time::Instant;
 

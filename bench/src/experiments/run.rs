@@ -52,7 +52,7 @@ impl Scale {
     }
 
     /// Scales the limit `usual`, which applies to a heap of the default size, to this heap's size.
-    /// The limit's share for other memory than the heap is not scaled.
+    /// Only the heap's part of the limit is scaled.
     fn limit(self, usual: u64) -> u64 {
         self.bytes(usual - BESIDE) + BESIDE
     }

@@ -1,6 +1,6 @@
-//! Pages of noise and runs, which uzram's lz4 codec decompresses. For comparison, the lz4 library
-//! compresses and decompresses the same pages. The experiment fails if one kind of page takes much
-//! longer than another kind.
+//! uzram's lz4 codec decompresses pages that consist of noise and of one run of repeated bytes. For
+//! comparison, the lz4 library compresses and decompresses the same pages. The experiment fails if
+//! one kind of page takes much longer than another kind.
 
 mod library;
 

@@ -32,7 +32,8 @@ const NAME: &str = "nbd";
 const ROUNDS: u64 = 5;
 /// The time within which a server notices that its clients have disconnected.
 const LEFT_AFTER: Duration = Duration::from_secs(1);
-/// The number of bytes that are copied to a disk and back. The copied data repeat the heap.
+/// The number of bytes that are copied to a disk and back. The copied data are the input `heap`,
+/// repeated.
 const COPIED: u64 = GIB;
 
 /// The size of the blocks that nbdkit compresses, in bytes.

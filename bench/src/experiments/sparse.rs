@@ -1,7 +1,6 @@
-//! One figure is the memory of a slot besides its data: the memory of a dense device, without
-//! the pool's pages, divided by the number of stored slots. Another figure is the memory of a
-//! device of 16 TiB with pages at random offsets. This memory is relative to a device with the same
-//! pages in order.
+//! One figure is the memory of a slot besides its data: the memory of a dense device, without the
+//! pool's pages, divided by the number of stored slots. The other figures compare the memory of two
+//! devices of 16 TiB: one with pages at random offsets, and one with the same pages in order.
 
 use std::collections::HashSet;
 
@@ -45,7 +44,7 @@ fn slots(input: Input, pages: &AlignedBuf, report: &mut Report<'_>) -> Result<()
     for (what, track_access) in [("slot", false), ("slot with its time of access", true)] {
         let bytes = bytes_per_slot(pages, track_access)?;
         let told = format!("{}/metadata per {what}", input.name());
-        // The bound applies only without access times, as by default.
+        // The bound applies only to a device that records no access times, which is the default.
         let must = (!track_access).then_some(Bound::at_most(BYTES_MAX));
         let figure = Figure::new(NAME, told, bytes, "bytes").must(must);
         report.add(figure.rival("the kernel, by its structures", KERNEL))?;

@@ -96,8 +96,8 @@ pub(super) fn run(request: &Request, report: &mut Report<'_>) -> Result<(), Erro
 }
 
 fn one_thread(bed: &mut Bed, input: &str, row: &Row, report: &mut Report<'_>) -> Result<(), Error> {
-    // `in_turns` counts only rounds here, because a round of the bed consists of turns of all
-    // sides.
+    // `in_turns` only repeats the rounds here, because the bed itself lets all sides take turns in
+    // each round.
     let rounds = in_turns(1, ROUNDS, |_| bed.round(row.job, row.each))?;
     bed.check()?;
     let [raw, ours, kernel] = [0, 1, 2].map(|side| each(&rounds[0], |times| times[side]));

@@ -1,5 +1,6 @@
-//! Memory that is evicted and touched again, as in the multi-page series of 2024. uzram's regions,
-//! with each backend, are compared with the kernel's swap on a private zram device.
+//! Memory that is evicted and touched again, as in the kernel's patch series of 2024 on multi-page
+//! blocks. uzram's regions, with each backend, are compared with the kernel's swap on a private
+//! zram device.
 
 mod bed;
 mod decoder;
@@ -23,7 +24,7 @@ use crate::size::MIB;
 
 const NAME: &str = "zmem";
 const PAGE: usize = 4096;
-/// The number of bytes that the series paged out and in.
+/// The number of bytes that the experiment of the patch series paged out and in.
 pub(crate) const BYTES: u64 = 100 * MIB;
 /// The backends that are measured. The first is the default of a region.
 const BACKENDS: [BackendKind; 3] =

@@ -82,9 +82,9 @@ fn clear(path: &Path) -> Result<(), Error> {
     removed.map_err(Error::file("remove", path, REMEDY))
 }
 
-// Returns the directory above the program that contains cargo's tag file. Without such a directory,
-// returns the one above the program that is named `target`, or else the directory that cargo would
-// choose.
+// Returns the nearest directory above the program that contains cargo's file `CACHEDIR.TAG`, or
+// else the nearest directory named `target`. If there is neither, returns the directory that cargo
+// would choose.
 fn target_dir() -> PathBuf {
     let program = env::current_exe().unwrap_or_default();
     let marked = program.ancestors().find(|path| path.join("CACHEDIR.TAG").is_file());

@@ -11,8 +11,8 @@ use super::Cache;
 use crate::Error;
 use crate::tool::Tool;
 
-// The heap's size, as in a medium job. Three quarters of the heap hold the modules of the standard
-// library, and the rest holds the library's tests.
+// The heap's size in bytes, typical of a medium-sized job. Three quarters of the heap hold the
+// modules of the standard library, and the rest holds the library's tests.
 const RESIDENT_BYTES: u64 = 440 << 20;
 const SCRIPT: &str = include_str!("heap.py");
 const PYTHON: Tool =

@@ -57,7 +57,7 @@ impl PageSet {
         }
     }
 
-    /// Returns the set of one file of pages.
+    /// Returns the set that consists of the pages of one file.
     pub fn of_file(path: &Path) -> Result<PageSet, Error> {
         PageSet::of(path.parent().unwrap_or(Path::new("/")), &[path.to_path_buf()])
     }

@@ -7,7 +7,7 @@ use crate::Error;
 pub struct MmStat {
     /// The bytes stored in the device, before compression.
     pub orig_data_size: u64,
-    /// The bytes after compression. A page that is stored raw counts with its full size.
+    /// The bytes after compression. A page that is stored uncompressed counts with its full size.
     pub compr_data_size: u64,
     /// The bytes of the pool's pages.
     pub mem_used_total: u64,
@@ -19,9 +19,9 @@ pub struct MmStat {
     pub same_pages: u64,
     /// The number of pages that compaction has freed.
     pub pages_compacted: u64,
-    /// The number of pages that are stored raw.
+    /// The number of pages that are stored uncompressed.
     pub huge_pages: u64,
-    /// The number of pages that have ever been stored raw.
+    /// The number of pages that have ever been stored uncompressed.
     pub huge_pages_since: u64,
 }
 

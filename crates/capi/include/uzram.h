@@ -18,10 +18,10 @@
  *   -ENOTRECOVERABLE   a bug in the library
  * Unless a function states otherwise, a call that fails leaves its output arguments unchanged.
  *
- * Structs begin with their size, so that they can grow. Set `size` to the struct's sizeof, and all
- * fields that you don't need to 0, or use UZRAM_INIT. In options, 0 selects the default. In a
- * struct that a function fills in, set `size`; the function sets fields to 0 that this version of
- * the library does not support.
+ * Structs begin with their size, so that they can grow. Set `size` to the struct's sizeof, and set
+ * unneeded fields to 0, or use UZRAM_INIT. In options, 0 selects the default. In a struct that a
+ * function fills in, set `size`. The function writes 0 to fields that this version of the library
+ * does not support.
  *
  * Sizes, offsets and limits are in bytes; a limit of 0 means no limit.
  *
@@ -31,7 +31,8 @@
  * region before it exits.
  *
  * Fork. After a fork, parent and child each have a copy of every object, unless an option changes
- * this. Other threads may be in calls during the fork. A child of vfork must not call the library.
+ * this. Other threads may be executing functions of the library during the fork. A child of vfork
+ * must not call the library.
  *
  * Signals. Don't call the library from a signal handler.
  *
@@ -86,14 +87,14 @@ struct uzram_device_options {
     uint64_t mem_limit;           /* maximum bytes of pages with compressed data */
     uint64_t total_limit;         /* maximum bytes of all memory of the device */
     const char *algorithm;        /* "lz4" (also if NULL), "lz4hc" or "zstd" */
-    const char *recompression[3]; /* for cold data, priorities 1 to 3; or NULL */
+    const char *recompression[3]; /* algorithms for cold data, priorities 1 to 3; or NULL */
     const char *backing_path;     /* a file or block device of this device only; or NULL */
     uint64_t backing_bytes;       /* the size of a new file; 0: the file exists, and its contents
                                      are overwritten. The caller removes the file. */
     int32_t level;                /* the algorithm's level; 0 means the default */
     uint32_t block;               /* bytes of the unit that is compressed: 4096 to 65536;
                                      0 means 4096 */
-    uint32_t streams;             /* threads that compress in parallel; 0: all processors */
+    uint32_t streams;             /* threads that compress in parallel; 0: one per processor */
     uint32_t flags;               /* UZRAM_DEVICE_... */
 };
 
@@ -156,7 +157,10 @@ int uzram_device_set_mem_limit(uzram_device *device, uint64_t bytes);
 /* Sets total_limit. While memory use exceeds the limit, requests that need more memory fail. */
 int uzram_device_set_total_limit(uzram_device *device, uint64_t bytes);
 
-/* Moves data together to free pages. Stores the bytes freed in `freed`, unless `freed` is NULL. */
+/*
+ * Moves data together to free pages. Stores the number of freed bytes in `freed`, unless `freed` is
+ * NULL.
+ */
 int uzram_device_compact(uzram_device *device, uint64_t *freed);
 
 /*
@@ -271,9 +275,9 @@ int uzram_pool_new(const struct uzram_pool_options *options, uzram_pool **pool);
 void uzram_pool_destroy(uzram_pool *pool);
 
 /*
- * Stores a copy of `len` bytes, 1 up to object_bytes_max, and returns a handle, which is never 0.
- * Each handle identifies one object of one pool; after the object is freed, calls with the handle
- * fail with -ESTALE.
+ * Stores a copy of `len` bytes, 1 up to object_bytes_max. Sets `handle` to the object's handle,
+ * which is never 0. Each handle identifies one object of one pool; after the object is freed, calls
+ * with the handle fail with -ESTALE.
  */
 int uzram_pool_store(uzram_pool *pool, const void *bytes, uint64_t len, uint64_t *handle);
 
@@ -285,15 +289,15 @@ int uzram_pool_read(uzram_pool *pool, uint64_t handle, void *bytes, uint64_t len
                     uint64_t *object_bytes);
 
 /*
- * Pins an object: its place and contents do not change until it is unpinned. Stores the address of
- * the object, which must not be written to, and its length, unless `object_bytes` is NULL. Any
- * thread can read the object, and unpin it.
+ * Pins an object: its place and contents do not change until it is unpinned. Stores the object's
+ * address in `bytes`, and its length in `object_bytes`, unless `object_bytes` is NULL. Any thread
+ * can read the object and unpin it, but no thread must write to this address.
  *
- * uzram_pool_write and uzram_pool_free of a pinned object wait until the object is unpinned, and
- * later calls for this object wait for them. So a thread that holds a pin must not make any call
- * for the pinned object except uzram_pool_unpin. An object has at most six pins (uzram_pool_read
- * takes one for its copy); a call that needs another pin waits. Other objects are not affected.
- * Compaction skips the pages of pinned objects.
+ * uzram_pool_write and uzram_pool_free of a pinned object wait until the object is unpinned. Later
+ * calls for this object wait until the waiting call has returned. So a thread that holds a pin must
+ * not make any call for the pinned object except uzram_pool_unpin. An object has at most six pins
+ * (uzram_pool_read takes one for its copy); a call that needs another pin waits. Calls for other
+ * objects do not wait. Compaction skips the pages of pinned objects.
  *
  * A child of fork has no pins: the child must not read objects that its parent pinned.
  * uzram_pool_unpin in the child only frees the memory of the pin.
@@ -313,7 +317,10 @@ int uzram_pool_free(uzram_pool *pool, uint64_t handle);
 /* Sets the limit. While memory use exceeds the limit, requests that need more pages fail. */
 int uzram_pool_set_limit(uzram_pool *pool, uint64_t bytes);
 
-/* Moves objects together to free pages. Stores the bytes freed in `freed`, unless it is NULL. */
+/*
+ * Moves objects together to free pages. Stores the number of freed bytes in `freed`, unless `freed`
+ * is NULL.
+ */
 int uzram_pool_compact(uzram_pool *pool, uint64_t *freed);
 
 /* Fills in the statistics of a pool. */
@@ -352,8 +359,8 @@ int uzram_cache_destroy(uzram_cache *cache);
 
 /*
  * Allocates an object. Its bytes are zero, or unchanged since the object was freed, or a pattern
- * (with UZRAM_CACHE_DEBUG). -EIO, with that flag: a free object was written to; the cache does not
- * use this object again.
+ * (with UZRAM_CACHE_DEBUG). -EIO, with that flag: a free object was written to; the cache never
+ * allocates this object again.
  */
 int uzram_cache_alloc(uzram_cache *cache, void **object);
 
@@ -365,7 +372,7 @@ int uzram_cache_alloc(uzram_cache *cache, void **object);
  */
 int uzram_cache_free(uzram_cache *cache, void *object);
 
-/* Frees empty slabs. Stores the bytes of their pages in `freed`, unless it is NULL. */
+/* Frees empty slabs. Stores the number of freed bytes in `freed`, unless `freed` is NULL. */
 int uzram_cache_shrink(uzram_cache *cache, uint64_t *freed);
 
 /* Fills in the statistics of a cache. */
@@ -388,7 +395,7 @@ typedef void (*uzram_lru_evicted)(void *context, const void *key, uint64_t key_b
 
 struct uzram_lru_options {
     uint64_t size;              /* sizeof(struct uzram_lru_options) */
-    uint64_t limit;             /* maximum bytes of all memory of the cache; 0.5 MB suffice */
+    uint64_t limit;             /* maximum bytes of all memory of the cache; 0.5 MB is enough */
     const char *algorithm;      /* "zstd" (also if NULL), "lz4" or "lz4hc" */
     const void *dictionary;     /* a dictionary; if NULL, the cache trains one if useful */
     uint64_t dictionary_bytes;  /* bytes of `dictionary` */
@@ -422,9 +429,9 @@ int uzram_lru_new(const struct uzram_lru_options *options, uzram_lru **lru);
 void uzram_lru_destroy(uzram_lru *lru);
 
 /*
- * Stores copies of a key, of any bytes and length, and of its value, as the most recently used. An
- * old value of the key is replaced. -ENOSPC: the value does not fit, even in an empty cache; the
- * old value of the key stays.
+ * Stores copies of a key and its value, and makes the value the most recently used. A key consists
+ * of any number of arbitrary bytes. An old value of the key is replaced. -ENOSPC: the value does
+ * not fit, even in an empty cache; the old value of the key stays.
  */
 int uzram_lru_put(uzram_lru *lru, const void *key, uint64_t key_bytes, const void *value,
                   uint64_t value_bytes);
@@ -470,7 +477,8 @@ typedef struct uzram_region_locked uzram_region_locked;
 struct uzram_region_options {
     uint64_t size;         /* sizeof(struct uzram_region_options) */
     uint64_t bytes;        /* bytes of the region */
-    uint64_t limit;        /* maximum of `held`, with 1.6 to 9 MB of buffers; locks can exceed it */
+    uint64_t limit;        /* maximum of `held`, which includes 1.6 to 9 MB of buffers;
+                              locked memory can exceed it */
     uint64_t store_limit;  /* maximum bytes of pages with evicted data */
     const char *algorithm; /* "lz4" (also if NULL), "lz4hc" or "zstd" */
     int32_t level;         /* the algorithm's level; 0 means its default */
@@ -502,9 +510,9 @@ struct uzram_region_stat {
  *   it. A program's own SIGSEGV handler must be installed before the first region is created. In a
  *   program that forks, a handler of any signal must touch only locked memory.
  * - Memory that can't be evicted can exceed the limit: data that do not shrink, compressed data
- *   that do not fit, and locked memory. After a limit was lowered, or a lock ended, the limit holds
- *   within about half a second. After incompressible data become compressible, the limit holds
- *   within some seconds.
+ *   that do not fit, and locked memory. When the limit is lowered, or a lock ends, the region
+ *   returns to its limit within about half a second. When incompressible data become compressible,
+ *   it returns to its limit within some seconds.
  */
 int uzram_region_new(const struct uzram_region_options *options, uzram_region **region);
 
@@ -542,7 +550,7 @@ int uzram_region_advise(uzram_region *region, uint64_t offset, uint64_t len, uin
 /*
  * Sets a range to zero. Threads must not use the range during the call. -EBUSY: a block that lies
  * completely in the range is locked, and nothing was changed. If another thread locked the block
- * during the call, the blocks before it may be zero.
+ * during the call, the blocks before this block may already be zero.
  */
 int uzram_region_discard(uzram_region *region, uint64_t offset, uint64_t len);
 

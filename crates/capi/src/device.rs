@@ -147,7 +147,7 @@ pub extern "C" fn uzram_device_discard(device: Option<&Device>, offset: u64, len
     answer(|| Ok(of(device)?.discard(offset, len)?))
 }
 
-/// Sets the limit of pages, or removes it if `bytes` is 0.
+/// Sets the limit on the pool's pages in bytes, or removes the limit if `bytes` is 0.
 #[unsafe(no_mangle)]
 pub extern "C" fn uzram_device_set_mem_limit(device: Option<&Device>, bytes: u64) -> c_int {
     answer(|| {
@@ -156,7 +156,7 @@ pub extern "C" fn uzram_device_set_mem_limit(device: Option<&Device>, bytes: u64
     })
 }
 
-/// Sets the limit of all memory, or removes it if `bytes` is 0.
+/// Sets the limit on the device's total memory, or removes the limit if `bytes` is 0.
 #[unsafe(no_mangle)]
 pub extern "C" fn uzram_device_set_total_limit(device: Option<&Device>, bytes: u64) -> c_int {
     answer(|| {

@@ -9,8 +9,8 @@
 //! consumes. If a pointer can be NULL, the parameter is an `Option`, and NULL fails with EINVAL.
 //!
 //! A Rust library that exports its own C functions can also export the functions of this package.
-//! The library depends on this package, and refers to it so that the package is linked. A `cdylib`
-//! or `staticlib` then exports the functions:
+//! Such a library depends on this package, and refers to it in the code so that the package is
+//! linked. A `cdylib` or `staticlib` then exports the functions:
 //!
 //! ```
 //! use uzram_capi as _;

@@ -2,7 +2,7 @@
 //!
 //! # Safety
 //! No other library defines the exported names. C callers keep the rules for memory in [`border`].
-//! The function for evicted values may be called on any thread, with the context of its options.
+//! The function for evicted values may be called on any thread, with the context from the options.
 #![allow(unsafe_code)]
 
 use crate::answer::{ENOENT, Failure, answer, end};

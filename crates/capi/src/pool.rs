@@ -129,7 +129,7 @@ pub extern "C" fn uzram_pool_free(pool: Option<&Pool>, handle: u64) -> c_int {
     answer(|| Ok(of(pool)?.free(Handle::from_raw(handle)?)?))
 }
 
-/// Sets the limit of pages, or removes it if `bytes` is 0.
+/// Sets the limit on the pool's pages in bytes, or removes the limit if `bytes` is 0.
 #[unsafe(no_mangle)]
 pub extern "C" fn uzram_pool_set_limit(pool: Option<&Pool>, bytes: u64) -> c_int {
     answer(|| {

@@ -52,10 +52,10 @@ pub(crate) enum Command {
     Client(ClientCommand),
 }
 
-/// Print the attributes of a device that 'uzram fill' and 'uzram attr' accept
+/// Print the device attributes that 'uzram fill' and 'uzram attr' accept
 ///
-/// An attribute that the kernel's zram also has accepts the kernel's values and returns the
-/// kernel's errors.
+/// If the kernel's zram has the same attribute, uzram's attribute accepts the kernel's values and
+/// returns the kernel's errors.
 #[derive(Debug, Args)]
 pub(crate) struct AttributesArgs {
     /// Print a JSON array instead of a table

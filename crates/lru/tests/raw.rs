@@ -541,7 +541,8 @@ fn a_dictionary_that_waits_is_within_the_limit() {
             let noise: Vec<u8> = (0..LIMIT / 64).map(|_| rng.u8(..)).collect();
             put(&noise);
         }
-        // Empty values use the memory that is kept free for growing structures.
+        // Stores empty values, which use the memory that the cache keeps free for growing
+        // structures.
         for _ in 0..80 {
             let mut held = put(document(&mut rng).repeat(20).as_bytes());
             while held + 200 < LIMIT {
@@ -552,7 +553,8 @@ fn a_dictionary_that_waits_is_within_the_limit() {
     }
 }
 
-/// A child whose parent was packing values again releases the memory of removed values.
+/// Even if the parent was packing values again at the fork, the child releases the memory of
+/// removed values.
 #[test]
 fn a_child_of_a_parent_that_packs_again_shrinks() {
     let options =

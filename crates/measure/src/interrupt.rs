@@ -1,4 +1,5 @@
-//! A flag that Ctrl-C sets. The flag is checked before each request.
+//! A flag that Ctrl-C sets. Commands check the flag repeatedly during their work, and end early if
+//! the flag is set.
 
 use crate::error::Error;
 use std::sync::Arc;

@@ -9,7 +9,7 @@ pub const PAGE_SIZE: usize = zram::SLOT_BYTES;
 pub fn same_filled(page: &[u8]) -> Option<u64> {
     let (words, rest) = page.as_chunks::<8>();
     let (first, last) = (words.first()?, words.last()?);
-    // In most other pages, the last word already differs from the first word.
+    // In most pages that are not same-filled, the last word already differs from the first word.
     if first != last || !rest.is_empty() || words.iter().any(|word| word != first) {
         return None;
     }

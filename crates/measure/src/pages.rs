@@ -1,4 +1,5 @@
-//! Files under paths as one sequence of pages. The pages are planned and then read in batches.
+//! Files under paths as one sequence of pages. A plan assigns the files to pages. A reader then
+//! reads the pages in batches.
 //!
 //! ```text
 //!   paths -> walk -> FilePlan -> PageReader -> pages      what can't be read: SkippedFiles

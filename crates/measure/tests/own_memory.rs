@@ -1,5 +1,5 @@
-//! Tests the figures of a process's own memory. This binary contains no other test, because the
-//! memory that other tests allocate and free would be counted too.
+//! Tests the memory sizes that the kernel reports for the test's own process. This binary contains
+//! no other test, because the memory that other tests allocate and free would be counted too.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 

@@ -4,15 +4,15 @@
 //! ```text
 //!   tables: | 64 buckets | 128 | ... | 131,072 |     added with sections; the last is in use
 //! ```
-//! A section lies in one window, because segments are aligned to their size or to 64 MiB. Small
-//! segments can share a window. Each of their sections then takes a bucket. A look-up probes
-//! buckets until it finds an empty bucket.
+//! A section lies in one window, because segments are aligned to their size or to 64 MiB. If
+//! several small segments lie in one window, the section of each segment takes its own bucket. A
+//! look-up probes buckets until it finds an empty bucket.
 //!
 //! pg-W1: the table in use has a bucket for each section. The bucket is filled before any thread
-//! receives an address in the section. The bucket stays filled while the section has address space.
-//! A filled bucket never becomes empty again, so a look-up visits all buckets of a window. A
-//! replaced table does not change. A thread that still reads a replaced table has received no
-//! address in a section that was added later.
+//! receives an address in the section. The bucket holds the section's number while the section has
+//! address space. Afterwards, the bucket is marked as gone and never becomes empty, so a look-up
+//! visits all buckets of a window. A replaced table does not change. A thread that still reads a
+//! replaced table has received no address in a section that was added later.
 
 use crate::Error;
 use crate::budget::Supply;
@@ -32,11 +32,12 @@ const GONE: u32 = u32::MAX;
 
 type Buckets = Box<[AtomicU32]>;
 
-/// An open hash table of section numbers. Look-ups take no lock. Changes hold the space's lock.
+/// An open hash table of section numbers. Look-ups take no lock. A thread that changes the table
+/// holds the space's lock.
 #[derive(Debug)]
 pub(crate) struct AddressIndex {
     tables: [OnceLock<Buckets>; INDEX_TABLES],
-    /// The number of the table in use.
+    /// The index in `tables` of the table in use.
     current: AtomicUsize,
     /// The number of buckets of the first table.
     first: usize,
@@ -209,8 +210,8 @@ mod tests {
     }
 }
 
-/// Models of pg-W1. One thread changes the table, as a holder of the space's lock. Another thread
-/// looks up addresses.
+/// Models of pg-W1. Only one thread changes the table, because changes are made under the space's
+/// lock. Another thread looks up addresses.
 #[cfg(all(test, loom))]
 mod loom_tests {
     use super::*;
@@ -280,8 +281,8 @@ mod loom_tests {
                     subject.attach(PLACES[0]);
                 })
             };
-            // Before a thread receives an address in the second section, it can find either
-            // section, or none.
+            // Until this thread has received an address in the second section, a look-up may return
+            // either section or none.
             let found = subject.find(PLACES[0]);
             if subject.told.load(Acquire) == 1 {
                 assert_eq!(subject.find(PLACES[0]), Some(1), "after {found:?}");

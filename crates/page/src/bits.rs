@@ -10,15 +10,15 @@ pub const EXTENT_PAGES_MAX: u32 = 256;
 /// The number of 64-bit words of a set that has space for every page of the longest extent.
 pub(crate) const WORDS: usize = EXTENT_PAGES_MAX as usize / 64;
 
-/// Loads a word that [`set_release`] changes. If the result includes a change of a bit, the caller
-/// also sees the writes that preceded this change.
+/// Loads a word that [`set_release`] changes. If the result includes a change that `set_release`
+/// made, the caller also sees the writes that preceded the call of `set_release`.
 #[inline]
 pub(crate) fn load_acquire(word: &AtomicU64) -> u64 {
     word.load(Acquire)
 }
 
-/// Sets or clears bit `nth` with release order. The caller has first established the fact that the
-/// bit records. Returns whether the bit was set before the call.
+/// Sets or clears bit `nth` with release order. Before the call, the caller has made the writes
+/// that the new value of the bit announces. Returns whether the bit was set before the call.
 #[inline]
 pub(crate) fn set_release(word: &AtomicU64, nth: u32, set: bool) -> bool {
     let bit = 1 << nth;

@@ -1,6 +1,6 @@
 //! Limits of memory: the budget and the supply. The budget counts committed pages up to a limit:
-//! `used <= limit` at all times, except after the limit is lowered. Through the supply, a test or
-//! another limit can refuse memory.
+//! `used <= limit` at all times, except after the limit is lowered. A supply is a hook by which a
+//! test, or another limit of memory, refuses requests.
 
 use crate::Error;
 use crate::sync::{AtomicUsize, Ordering::Relaxed};
@@ -75,7 +75,8 @@ impl Budget {
         self.peak.store(self.used(), Relaxed);
     }
 
-    /// Sets the number of pages in use to `used`, which the child of a fork has counted.
+    /// Sets the number of pages in use to `used`. A child of a fork calls this function after it
+    /// has counted its pages.
     pub(crate) fn recount(&self, used: usize) {
         self.used.store(used, Relaxed);
     }

@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 pub const OFFSET_BITS: u32 = 42;
 
 /// The minimum size of a segment in bytes. After the system refuses a segment, a smaller segment is
-/// requested, down to this size or the extent's size. With large pages, and in this crate's tests,
-/// the longest extent exceeds this value.
+/// requested, down to this size or the extent's size. If the system's pages have 16 or 64 KiB, and
+/// in this crate's tests, the longest extent exceeds this value.
 pub(crate) const SEGMENT_BYTES_MIN: usize = if cfg!(test) { 1 << 16 } else { 1 << 20 };
 /// The bytes of the largest segment. Large segments need fewer mappings, of which a process is
 /// allowed 65,530. Still larger segments would be refused more often.

@@ -1,4 +1,4 @@
-//! Processes that a filter of system calls (seccomp) may kill.
+//! Records whether a filter of system calls (seccomp) may kill this process.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 

@@ -26,7 +26,7 @@ pub enum Error {
         "the system refused {bytes} bytes of address space (ulimit -v, overcommit or max_map_count)"
     )]
     Mapping {
-        /// The number of bytes requested by the last attempt.
+        /// The number of bytes that the last refused request asked for.
         bytes: usize,
     },
     /// No memory was available to register the fork handlers. Without the handlers, a child can

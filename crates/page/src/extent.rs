@@ -5,7 +5,7 @@
 //!   used:    | bit per descriptor |      set while it belongs to an extent
 //!   spare:   a number for each word of `used`, 1 if the word has a clear bit
 //! ```
-//! The lowest free number is assigned first. When no descriptor in a page of the table is used, the
+//! A new extent gets the lowest free number. When no descriptor in a page of the table is used, the
 //! page is released. So after most extents are freed, only a few pages of the table remain.
 //!
 //! All changes are made under the space's lock. Look-ups take no lock.
@@ -58,7 +58,7 @@ pub struct Extent<D> {
     /// The number of pages; 0 while the descriptor is free. Writers store this field last. Readers
     /// read this field first.
     pages: AtomicU32,
-    /// The owner's number, set when the extent is allocated.
+    /// A number for the owner's use, set when the extent is allocated.
     tag: AtomicU32,
     /// The owner's data about the extent, for example the set of committed pages. In a new extent
     /// the data are zeros, or the data of an earlier extent with the same number.
@@ -103,8 +103,8 @@ impl<D> Extent<D> {
         self.pages.load(Acquire)
     }
 
-    /// Returns the number that the owner last assigned to the extent, in
-    /// [`Space::alloc`](crate::Space::alloc) or with [`set_tag`](Self::set_tag).
+    /// Returns the number that the owner last stored in `tag`, by
+    /// [`Space::alloc`](crate::Space::alloc) or by [`set_tag`](Self::set_tag).
     pub fn tag(&self) -> u32 {
         self.tag.load(Relaxed)
     }

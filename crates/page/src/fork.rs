@@ -71,7 +71,7 @@ static REGISTRY: Mutex<Registry> =
 /// time forks. Two forking threads could otherwise wait for each other's locks.
 static FORKING: Mutex<()> = Mutex::new(());
 
-/// The number of forks from the process that installed the handlers to this process.
+/// The number of forks between the process that installed the handlers and this process.
 static GENERATION: AtomicU32 = AtomicU32::new(0);
 
 /// Returns a number that differs between a child and its parent. If an object was created under
@@ -96,7 +96,7 @@ extern "C" fn at_load() {
 /// Installs the handlers, if they are not installed yet.
 ///
 /// # Errors
-/// [`Error::Forks`] if no memory is available. The next call tries again.
+/// Returns [`Error::Forks`] if no memory is available. The next call tries again.
 pub fn install() -> Result<(), Error> {
     static ARE_INSTALLED: AtomicBool = AtomicBool::new(false);
     install_once(&ARE_INSTALLED, || {
@@ -188,9 +188,9 @@ pub fn after_in_child() {
 }
 
 thread_local! {
-    /// The number of calls of `before_fork` in this thread's current fork. There is a call for each
-    /// time that the handlers were installed. The first call locks. After the fork, the last call
-    /// of a handler unlocks.
+    /// The number of calls of `before_fork` in this thread's current fork. Each fork causes one
+    /// call for each time that the handlers were installed. The first call locks. After the fork,
+    /// the last call of a handler unlocks.
     static DEPTH: Cell<u32> = const { Cell::new(0) };
 }
 

@@ -6,7 +6,7 @@ use crate::{Error, page_size};
 /// Requests `bytes` bytes of heap memory from the supply.
 ///
 /// # Errors
-/// [`Error::Refused`] if the supply refuses.
+/// Returns [`Error::Refused`] if the supply refuses.
 pub fn grant(supply: Option<&dyn Supply>, bytes: usize) -> Result<(), Error> {
     match supply.is_none_or(|supply| supply.grant(Request::Allocate { bytes })) {
         true => Ok(()),
@@ -17,7 +17,7 @@ pub fn grant(supply: Option<&dyn Supply>, bytes: usize) -> Result<(), Error> {
 /// Returns a boxed slice of `items`, if the supply grants its memory.
 ///
 /// # Errors
-/// [`Error::Refused`] if the supply refuses, or [`Error::Mapping`] if there is no memory.
+/// Returns [`Error::Refused`] if the supply refuses, or [`Error::Mapping`] if there is no memory.
 pub fn boxed<T>(
     supply: Option<&dyn Supply>,
     items: impl ExactSizeIterator<Item = T>,
@@ -29,7 +29,7 @@ pub fn boxed<T>(
 /// returns the first error.
 ///
 /// # Errors
-/// The errors of [`boxed`], or the first error among the items.
+/// Returns the errors of [`boxed`], or the first error among the items.
 pub fn try_boxed<T, E: From<Error>>(
     supply: Option<&dyn Supply>,
     items: impl ExactSizeIterator<Item = Result<T, E>>,
@@ -47,8 +47,8 @@ pub fn try_boxed<T, E: From<Error>>(
 /// Reserves capacity for `len` elements in total, if the supply grants the memory.
 ///
 /// # Errors
-/// [`Error::Refused`] if the supply refuses, or [`Error::Mapping`] if there is no memory. In both
-/// cases `elements` is unchanged.
+/// Returns [`Error::Refused`] if the supply refuses, or [`Error::Mapping`] if there is no memory.
+/// In both cases, `elements` is unchanged.
 pub fn reserve<T>(
     elements: &mut Vec<T>,
     len: usize,

@@ -1,4 +1,4 @@
-//! Pages from the operating system, in the units that the crates above need.
+//! Allocates pages of the operating system, for the crates that use this one.
 //!
 //! A [`Space`] allocates [`Extent`]s, which are runs of consecutive pages of address space, each
 //! with a descriptor. Address space is cheap, and is reserved in segments. Memory is *committed*

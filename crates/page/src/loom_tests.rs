@@ -101,7 +101,7 @@ fn loom_extent_made_and_freed_against_live() {
 }
 
 /// A thread reads `pages` before `start` and `tag`. The results of `pages`, `start` and `tag`
-/// belong to one extent, or `start` and `tag` to a later extent with its number.
+/// belong to one extent, or `start` and `tag` belong to a later extent with the same number.
 #[test]
 fn loom_extent_made_again_against_look_up() {
     model(|| {

@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// The number of bytes in stuck ranges.
 static STUCK_BYTES: AtomicUsize = AtomicUsize::new(0);
-/// The stuck ranges. No thread waits for the lock, because a child can inherit a locked lock.
+/// The stuck ranges. No thread waits for the lock, because a child of a fork can inherit it locked.
 static STUCK: Mutex<Vec<(usize, usize)>> = Mutex::new(Vec::new());
 
 /// An owned range of private anonymous memory, unmapped on drop. Only touched pages use memory.
@@ -32,7 +32,7 @@ pub(crate) struct Mapping {
     len: usize,
 }
 
-// SAFETY: a Mapping is an address range. Types that hand out references define its writers.
+// SAFETY: a Mapping is an address range. Types that create references into it define its writers.
 unsafe impl Send for Mapping {}
 // SAFETY: as above; `&Mapping` provides only the base and the length.
 unsafe impl Sync for Mapping {}
@@ -66,7 +66,7 @@ impl Mapping {
         drop(Mapping { base: unsafe { base.add(len) }, len: slack - skip });
         drop(asked);
         let mapping = Mapping { base, len };
-        // SAFETY: the advice changes no byte. (Otherwise, parts of huge pages can't be released.)
+        // SAFETY: the advice changes no byte. (Parts of huge pages could not be released.)
         unsafe { mapping.advise(Advice::LinuxNoHugepage) }?;
         Ok(mapping)
     }
@@ -109,7 +109,7 @@ impl Mapping {
         }
     }
 
-    /// Recreates a forgotten `Mapping`, which owns its range again.
+    /// Recreates a forgotten `Mapping`. The result owns the range.
     ///
     /// # Safety
     /// `base` and `len` are those of a `Mapping` that was passed to `std::mem::forget`, and `adopt`
@@ -137,7 +137,7 @@ pub(crate) unsafe fn release_at(start: NonNull<u8>, len: usize) -> bool {
     unsafe { madvise(start.as_ptr().cast(), len, Advice::LinuxDontNeed) }.is_ok()
 }
 
-/// An address range in the form of an `iovec`, because one system call accepts many `iovec`s.
+/// An address range as an `iovec`, the form in which a system call accepts many ranges.
 #[derive(Clone, Copy, Debug)]
 #[repr(transparent)]
 pub(crate) struct IoRange(libc::iovec);
@@ -155,7 +155,7 @@ impl IoRange {
 /// can then be released.
 ///
 /// # Safety
-/// As for [`release_at`], for each range.
+/// Each range meets the requirements of [`release_at`].
 pub(crate) unsafe fn release_all_at(ranges: &[IoRange]) -> bool {
     if let [IoRange(range)] = ranges {
         let start = NonNull::new(range.iov_base.cast());
@@ -219,7 +219,7 @@ pub fn stuck_bytes() -> usize {
     STUCK_BYTES.load(Relaxed)
 }
 
-/// Records a stuck range. If no memory is available for the record, the range stays mapped forever.
+/// Records a stuck range, which stays mapped if another thread holds the lock or no memory is left.
 ///
 /// # Safety
 /// `start` and `len` are those of a mapping whose only owner no longer uses it.

@@ -1,5 +1,5 @@
-//! A tree of maxima over an array of numbers. To find the first number that is large enough, or to
-//! change a number, the tree takes at most one step per level.
+//! A tree of maxima over an array of numbers. The time to find the first number that is large
+//! enough, or to change a number, is proportional to the number of levels.
 //!
 //! ```text
 //!   level 2: | largest of the 16 at 0 of level 1 | ...
@@ -13,8 +13,8 @@ use crate::budget::Supply;
 use crate::heap::reserve;
 use crate::policy::{MAX_TREE_LEVELS as LEVELS, MAX_TREE_WIDTH as WIDTH};
 
-/// A group of numbers. The level above contains their maximum. A group is always complete, so one
-/// vector instruction compares all its numbers.
+/// A group of numbers. The next higher level contains the maximum of the group. A group always has
+/// 16 numbers, so one vector instruction compares all of them.
 type Group = [u16; WIDTH];
 
 /// Numbers of 16 bits, by index. A number that was never set is 0.
@@ -180,7 +180,7 @@ mod tests {
                 row.resize(row.len() + random.usize(1..20), 0);
                 tree.grow(row.len() as u32, None).unwrap();
             }
-            // Usually changes one of the last numbers, as a growing table does.
+            // In half of the rounds, changes one of the last 20 numbers, as a growing table does.
             let back = if random.bool() { row.len() } else { row.len().min(20) };
             let index = row.len() - random.usize(1..=back);
             row[index] = random.u16(..9);

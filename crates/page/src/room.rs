@@ -35,8 +35,8 @@ pub fn ask_too(is_short: fn() -> bool) {
     let _ = IS_SHORT.set(is_short);
 }
 
-/// Returns whether work is allowed to use `bytes` bytes of address space. The bytes that are kept
-/// free stay free.
+/// Returns whether work is allowed to use `bytes` bytes of address space in addition to the bytes
+/// that [`keep`] keeps free.
 pub fn is_left(bytes: usize) -> bool {
     let needed = bytes.saturating_add(KEPT.load(Relaxed));
     !IS_SHORT.get().is_some_and(|is_short| is_short()) && left().is_none_or(|left| left >= needed)

@@ -318,7 +318,7 @@ impl Sections {
         self.iter(sections).filter(|section| !section.is_unused()).count() as u32
     }
 
-    /// Asserts the consistency of all sections that have address space, which the caller passes.
+    /// Asserts the consistency of `sections`, which must be all sections that have address space.
     /// Returns the number of their used granules.
     pub(crate) fn check(&self, free_runs: &FreeRuns, sections: impl Iterator<Item = u32>) -> u32 {
         free_runs.longest.check();

@@ -102,7 +102,7 @@ impl<D: Zeroed> Space<D> {
     /// Returns a space without segments. The first allocation reserves a segment.
     ///
     /// # Panics
-    /// If the configured granule is not a power of two, or is above 256.
+    /// Panics if the configured granule is not a power of two, or is above 256.
     pub fn new(config: Config) -> Result<Self, Error> {
         Ok(Space {
             budget: Budget::new(config.limit),
@@ -180,7 +180,7 @@ impl<D: Zeroed> Space<D> {
     }
 
     /// Reserves a further segment that has space for an extent of `pages` pages. If the system
-    /// refuses the segment, tries smaller ones.
+    /// refuses the segment, requests smaller segments.
     fn grow(&self, state: &mut State, pages: u32) -> Result<(), Error> {
         let segments = state.segments.len();
         reserve(&mut state.segments, segments + 1, self.supply())?;
@@ -241,7 +241,7 @@ impl<D: Zeroed> Space<D> {
     /// Returns the descriptor of `id`.
     ///
     /// # Panics
-    /// If this space has no descriptor with the number `id`.
+    /// Panics if this space has no descriptor with the number `id`.
     pub fn extent(&self, id: ExtentId) -> &Extent<D> {
         match self.extents.get(id) {
             Some(extent) => extent,
@@ -257,7 +257,7 @@ impl<D: Zeroed> Space<D> {
 
     /// Returns the extent whose granules contain `offset`. The last granule can extend beyond the
     /// extent's pages. If it is possible that no live extent contains the offset, the caller must
-    /// compare it with [`Extent::start`] and [`Extent::pages`].
+    /// compare the offset with [`Extent::start`] and [`Extent::pages`].
     pub fn find(&self, offset: u64) -> Option<ExtentId> {
         self.sections.extent_id_at(offset).and_then(ExtentId::from_raw)
     }
@@ -270,7 +270,7 @@ impl<D: Zeroed> Space<D> {
 
     /// Returns the extent whose granules contain `address`. If `address` is outside of all extents,
     /// the result can be any extent. If it is possible that no live extent contains the address,
-    /// the caller must compare it with the extent's addresses.
+    /// the caller must compare the address with the extent's addresses.
     #[inline]
     pub fn extent_at(&self, address: usize) -> Option<(ExtentId, &Extent<D>)> {
         let id = ExtentId::from_raw(self.sections.extent_id_at_address(address)?)?;
@@ -287,7 +287,7 @@ impl<D: Zeroed> Space<D> {
     /// Returns the address of `offset`, which lies in a live extent.
     ///
     /// # Panics
-    /// If no segment contains `offset`.
+    /// Panics if no segment contains `offset`.
     pub fn address(&self, offset: u64) -> NonNull<u8> {
         match self.sections.try_address(offset) {
             Some(address) => address,
@@ -356,7 +356,7 @@ impl<D: Zeroed> Space<D> {
     /// call, each set contains the pages that were released.
     ///
     /// # Safety
-    /// As for `release`, for each extent.
+    /// Each extent and its pages meet the requirements of [`release`](Self::release).
     pub unsafe fn release_all<'b, const W: usize>(
         &self,
         batch: impl Iterator<Item = (ExtentId, &'b PageSet<W>)> + Clone,
@@ -379,7 +379,7 @@ impl<D: Zeroed> Space<D> {
     }
 
     /// Asks the system to populate committed pages of extents, so that a later touch does not
-    /// fault. No byte changes. At worst, the system populates pages that no extent uses.
+    /// fault. No byte changes. If some of the pages are not committed, the call only wastes memory.
     pub fn populate<'b, const W: usize>(
         &self,
         batch: impl Iterator<Item = (ExtentId, &'b PageSet<W>)>,

@@ -32,7 +32,7 @@ pub(crate) struct TablePage {
 #[derive(Debug)]
 pub(crate) struct GrowingTable<T> {
     /// The starts of the chunks; null before a chunk is mapped. The `Mapping` of each chunk was
-    /// forgotten.
+    /// passed to `std::mem::forget`.
     chunks: [AtomicPtr<T>; CHUNKS],
     len: AtomicU32,
     /// The bytes of the pages that contain the elements.
@@ -128,8 +128,8 @@ impl<T: Zeroed> GrowingTable<T> {
         })
     }
 
-    /// Releases a page to the system. The elements on the page then are zeros. On a locked page
-    /// they are unchanged.
+    /// Releases a page to the system. After the call, the bytes of the page are zeros, or unchanged
+    /// if the page is locked.
     ///
     /// # Safety
     /// No thread depends on the bytes of the page's elements.

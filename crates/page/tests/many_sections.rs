@@ -41,7 +41,7 @@ fn all_are_found_by_address_and_again_when_they_come_back() {
                 "the larger tables are counted"
             );
         }
-        // Frees the lower half last, so that the sections get other addresses in the next round.
+        // The reverse order gives the sections other addresses in the next round.
         // SAFETY: no thread uses the extent's addresses.
         ids.iter().rev().for_each(|&id| unsafe { space.free(id) });
         space.check();

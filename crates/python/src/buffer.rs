@@ -39,7 +39,7 @@ impl<'v> View<'v> {
 impl Drop for View<'_> {
     fn drop(&mut self) {
         // SAFETY: the view was initialised, and this is its only release. `View::of` requires an
-        // attached thread. A thread that detaches attaches again before it drops the view.
+        // attached thread. If the thread detaches, it attaches again before it drops the view.
         unsafe { ffi::PyBuffer_Release(self.0) };
     }
 }

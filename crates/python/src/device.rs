@@ -67,7 +67,7 @@ impl Device {
         Ok(Device(Shared::new("device", uzram::Device::new(config)?)))
     }
 
-    /// Creates a device from the file `path` that `save` wrote. The size, blocks, algorithm and
+    /// Creates a device from the file `path` that `save` wrote. The size, block size, algorithm and
     /// dictionary are those of the saved device. The level is the algorithm's default. `mem_limit`
     /// has the same meaning as for `Device`.
     ///

@@ -1,8 +1,9 @@
 //! Regions.
 //!
 //! # Safety
-//! A Python view keeps its object alive, and so the region. While views exist, `close` fails. This
-//! crate creates no reference to a region's bytes. Python threads access the bytes as plain memory.
+//! A Python view keeps its object alive, and thereby the region. While views exist, `close` fails.
+//! This crate creates no reference to a region's bytes. Python threads access the bytes as plain
+//! memory.
 #![allow(unsafe_code)]
 
 pub(crate) mod locked;
@@ -32,8 +33,8 @@ use uzram::{Advice, RegionOptions, SLOT_BYTES, by_name};
 /// its `level` (None selects its default). `block_size` is the unit of compression in bytes: 4096,
 /// 8192, 16384, 32768 or 65536.
 ///
-/// Memory that can't be evicted can exceed the limit: data that do not shrink, compressed data that
-/// do not fit, and locked memory. After the limit was lowered, or a lock ended, the limit holds
+/// Memory that can't be evicted can exceed the limit: data that do not shrink, the compressed data
+/// themselves, and locked memory. After the limit was lowered, or a lock ended, the limit holds
 /// within about half a second. After incompressible data become compressible, the limit holds
 /// within some seconds.
 ///

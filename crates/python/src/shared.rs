@@ -34,7 +34,7 @@ impl<T: Send + Sync> Shared<T> {
         lock(&self.value).is_none()
     }
 
-    /// Closes the value. To close a closed value has no effect.
+    /// Closes the value. Closing a closed value has no effect.
     pub(crate) fn close(&self, py: Python<'_>) {
         let value = lock(&self.value).take();
         py.detach(|| drop(value));

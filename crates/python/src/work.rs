@@ -6,16 +6,16 @@ use pyo3::prelude::*;
 use std::hint;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Whether the thread that finished last still runs Python code before its next call. The flag is
-/// only a hint, because another thread may have taken the interpreter, and two threads may have set
-/// the flag.
+/// True if the thread that finished its work last runs Python code, and has not made its next call.
+/// The flag is only a hint, because another thread may have taken the interpreter, and two threads
+/// may have set the flag.
 static HELD: AtomicBool = AtomicBool::new(false);
 
 /// Runs `work` on `bytes` bytes. If the work is long enough, lets other Python threads run at the
 /// same time.
 ///
-/// A thread makes its next call after some tenths of a microsecond, but to sleep and wake takes
-/// tens of microseconds. So a thread stays awake for a while after its work, instead of waiting for
+/// A thread makes its next call after some tenths of a microsecond, but sleeping and waking takes
+/// tens of microseconds. So after its work, a thread spins for a while before it sleeps to wait for
 /// the interpreter.
 pub(crate) fn work<T: Send>(py: Python<'_>, bytes: usize, work: impl FnOnce() -> T + Send) -> T {
     if bytes < TINY {

@@ -61,9 +61,9 @@ impl ClientSet {
         self.admit(&mut self.clients.lock(), socket)
     }
 
-    /// Admits a new client, and returns whether another client was evicted for the new client. A
-    /// client is evicted if the set is full, or if `has_room` returns false for the number of
-    /// clients. The evicted client is the one that has been new for the longest time.
+    /// Admits a new client, and returns whether the new client had to wait until an evicted client
+    /// disconnected. A client is evicted if the set is full, or if `has_room` returns false for the
+    /// number of clients. The evicted client is the [`Stance::New`] client that connected first.
     pub(crate) fn enter_or_evict(
         self: &Arc<Self>,
         socket: &Arc<Socket>,
@@ -166,7 +166,7 @@ impl Drop for Paused<'_> {
 impl ClientPermit {
     /// Marks the client as established, so that the client is never evicted. Returns false if the
     /// client was already evicted, or if the set was closed. The request of an evicted client may
-    /// be incomplete.
+    /// be incomplete, so the caller must not carry it out.
     pub(crate) fn establish(&self) -> bool {
         let mut clients = self.set.clients.lock();
         let has_ended = clients.has_ended;

@@ -44,7 +44,8 @@ fn number_of_file_system(file: &Path) -> Option<u64> {
     Some(makedev(stat.stx_dev_major, stat.stx_dev_minor))
 }
 
-/// Adds the device in a directory of sysfs, its partitions, and the devices that are built on them.
+/// Adds the device that a directory of sysfs describes, its partitions, and the devices that are
+/// built on them.
 fn add_devices(block: &Path, depth: usize, found: &mut Vec<BlockDevice>) {
     let number = read_to_string(block.join("dev")).ok().and_then(|text| device_number(&text));
     let (Some(number), Some(name), 1..) = (number, block.file_name(), depth) else { return };

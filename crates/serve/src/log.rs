@@ -1,6 +1,6 @@
 //! The log. Clients can cause any number of lines, so the log limits the number of its lines. A
-//! line that was written recently is not written again. So repetitions of one line do not exclude
-//! other lines.
+//! line that was written recently is not written again. So repetitions of one line do not use up
+//! the limit.
 
 use crate::policy::{LOG_LINES, LOG_PERIOD};
 use rustix_futex_sync::Mutex;

@@ -76,7 +76,8 @@ impl DiskSearch {
         found.or_else(|| self.below_mount(&mountinfo::of(file).ok()?, depth))
     }
 
-    /// Does the same as `below_file` for file systems whose number is not the number of a device.
+    /// Does the same as `below_file` for a mount whose file system's number is not the number of a
+    /// device.
     fn below_mount(&self, mount: &mountinfo::MountEntry, depth: usize) -> Option<String> {
         if depth == OWN_DEPTH {
             return None;

@@ -28,18 +28,20 @@ pub(crate) const LOG_PERIOD: Duration = Duration::from_secs(10);
 /// The maximum number of entries that one call of `extents` examines, which are the entries of 1
 /// GiB.
 pub(crate) const EXTENT_ENTRIES_MAX: usize = 1 << 18;
-/// The maximum depth of stacked devices above a disk that are searched for holders.
+/// The maximum depth to which the search for holders follows devices that are stacked on a disk.
 pub(crate) const HOLDERS_DEPTH: usize = 8;
 /// The maximum depth of stacked devices that `own` follows from a file to a disk.
 pub(crate) const OWN_DEPTH: usize = 16;
 
-/// The time within which a server has to respond. A server answers `stat` in milliseconds. But on a
-/// machine that swaps, a server's threads can wait for seconds.
+/// The time within which a server has to respond to a client of its control socket. A server
+/// answers `stat` in milliseconds. But on a machine that swaps, a server's threads can wait for
+/// seconds.
 pub const ANSWERS_WITHIN: Duration = Duration::from_secs(10);
 /// The maximum size of a request in bytes, and the number of bytes that one call receives.
 pub(crate) const CONTROL_REQUEST_MAX: usize = 64 << 10;
 pub(crate) const CONTROL_RECEIVED: usize = 4 << 10;
-/// The time within which a client has to send or receive at least one more byte.
+/// The time within which a client has to send one more byte of its request, or to receive one more
+/// byte of the answer.
 pub(crate) const CONTROL_WITHIN: Duration = Duration::from_secs(10);
 /// The maximum number of clients of the control socket. If another client connects, the oldest
 /// client with an incomplete request is disconnected. If all requests are complete, the new client
@@ -82,8 +84,8 @@ pub(crate) const MOUNT_ANSWERS_WITHIN: Duration = Duration::from_secs(2);
 /// The maximum time that a client is allowed to take to send its request, and also to receive its
 /// answer. A scrape takes milliseconds, and Prometheus itself gives up after 10 seconds.
 pub(crate) const METRICS_WITHIN: Duration = Duration::from_secs(5);
-/// The maximum time until a client closes the connection after its answer, and the maximum number
-/// of bytes that are received and dropped in this time. If a connection is closed with unread
+/// After an answer, the server waits at most this time for the client to close the connection, and
+/// drops at most [`DRAINED_MAX`] bytes from the client. If a connection is closed with unread
 /// bytes, the client can lose the answer.
 pub(crate) const DRAINED_WITHIN: Duration = Duration::from_secs(1);
 pub(crate) const DRAINED_MAX: usize = 64 << 10;
@@ -92,8 +94,8 @@ pub(crate) const DRAINED_STEP: usize = 4 << 10;
 /// The maximum size of a request's head in bytes, and the maximum number of its header lines.
 pub(crate) const HTTP_HEAD_MAX: usize = 4 << 10;
 pub(crate) const HTTP_HEADERS_MAX: usize = 32;
-/// The maximum number of clients of the metrics. A machine has only a few scrapers. Most places are
-/// for clients that keep their connection open.
+/// The maximum number of clients of the metrics server. A machine has only a few scrapers. Most
+/// places are for clients that keep their connection open.
 pub const METRICS_CLIENTS: usize = 32;
 /// The minimum time for which a client keeps its place before it can be evicted. The value exceeds
 /// the time of a round trip to the other side of the Earth.
@@ -105,15 +107,15 @@ pub(crate) const METRICS_NEVER: Duration = Duration::from_secs(1);
 pub(crate) const METRICS_TEXT_RESERVE: usize = 96 << 10;
 pub(crate) const METRICS_ANSWER_RESERVE: usize = 16 << 10;
 
-/// The maximum length in bytes of short reads and writes. One call answers a short read, and a
-/// worker receives a short write into its own buffer. Longer writes use memory that all connections
-/// share.
+/// The maximum length in bytes of short reads and writes. One call sends the whole reply to a short
+/// read, and a worker receives a short write into its own buffer. Longer writes use memory that all
+/// connections share.
 pub const READ_PART: usize = 256 << 10;
 /// The maximum number of requests that a worker takes together.
 pub const REQUESTS: usize = 64;
-/// The minimum number of bytes that a heavy batch compresses. While a worker serves a heavy batch,
-/// another worker receives. A decompressed byte counts as 1/4 of a compressed byte, a freed or
-/// examined byte as 1/64.
+/// A batch of short requests is heavy if it compresses at least this number of bytes. While a
+/// worker serves a heavy batch, another worker receives. A decompressed byte counts as 1/4 of a
+/// compressed byte, a freed or examined byte as 1/64.
 pub const HEAVY_BYTES: usize = 32 << 10;
 /// The maximum number of extents in a reply.
 pub const EXTENTS_MAX: usize = 1024;
@@ -139,9 +141,10 @@ pub(crate) const BESIDE_STACK: usize = 64 << 10;
 /// The stack size of a worker in bytes.
 pub(crate) const WORKER_STACK: usize = 512 << 10;
 /// The maximum number of bytes of small allocations that a worker has in use at a time. A failed
-/// small allocation ends the process, so the reserve must be large enough. The allocations are the
-/// list of tasks (4 KiB), the states of slots that are examined together (1.5 KiB), the thread, and
-/// the entries of a block. Extents take no memory, because the reply itself stores them.
+/// small allocation ends the process, so the reserve must be large enough. The allocations hold the
+/// list of tasks (4 KiB), the states of slots that are examined together (1.5 KiB), the thread's
+/// own data, and the entries of a block. Extents take no memory, because the reply itself stores
+/// them.
 pub const WORKER_RESERVE: usize = 20 << 10;
 /// The number of bytes of a long write that are written in one step. Before each step, the worker
 /// checks whether the server is ending.
@@ -162,7 +165,8 @@ pub(crate) const SPARE_WITHIN: Duration = Duration::from_secs(1);
 /// The interval at which waiting threads check the time.
 pub(crate) const TICK: Duration = Duration::from_secs(1);
 /// The maximum number of bytes of small allocations that a half-open connection uses at a time. The
-/// allocations are the thread and the answers. The answers exceed 4 KiB by at most one reply.
+/// allocations hold the thread's own data and the answers. The answers exceed 4 KiB by at most one
+/// reply.
 pub const HALF_OPEN_RESERVE: usize = 32 << 10;
 /// The time within which a client has to receive at least one byte of a reply.
 pub(crate) const TAKEN_WITHIN: Duration = Duration::from_secs(300);

@@ -68,7 +68,7 @@ pub trait Steered: Send + Sync {
     }
 }
 
-/// A device whose server adds no conditions.
+/// A device whose server refuses no save and no restore.
 impl Steered for Zram {
     fn zram(&self) -> &Zram {
         self

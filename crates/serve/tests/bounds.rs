@@ -140,8 +140,8 @@ fn neighbours() -> Vec<Vec<Ask>> {
     ]
 }
 
-/// Returns each limit, and each limit minus the headers around data. The result also contains each
-/// length minus 1 and plus 1.
+/// Returns each limit, and each limit minus the length of each kind of header. The result also
+/// contains each length minus 1 and plus 1.
 fn lengths() -> Vec<u32> {
     let headers = [0, 16, 20, 26, 28];
     let whole = [HEAVY_BYTES, 4 * HEAVY_BYTES, INPUT_BUFFER, READ_PART, WORKER_BUFFER].into_iter();

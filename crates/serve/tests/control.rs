@@ -1,5 +1,5 @@
-//! Tests the control socket during a long job. Other clients are answered, and the job's client is
-//! allowed to disconnect.
+//! Tests the control socket during a long job. During the job, other clients must be answered. If
+//! the job's client disconnects, the job must continue.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -180,8 +180,8 @@ fn who_has_asked_makes_room_for_no_one() {
     });
 }
 
-/// The client may have died before it sent the whole request. The part that arrived could mean
-/// something else.
+/// The client may have died before it sent the whole request. The part that arrived could be a
+/// valid request with another meaning.
 #[test]
 fn a_request_that_is_cut_off_is_not_done() {
     let steering = Steering::new();

@@ -94,7 +94,8 @@ fn a_half_sent_request_changes_nothing() {
 
 #[test]
 fn clients_that_leave_at_any_point_leave_the_others_alone() {
-    // The maximum of connections is high, because the server can detect earlier disconnects late.
+    // The maximum number of connections is high, because the server can detect earlier disconnects
+    // late.
     let served = Served::with(exports(), Options { workers: 3, connections: 1000 });
     for round in 0..200 {
         // A case that crashed qemu-nbd: the client chooses by EXPORT_NAME, and disconnects before
@@ -147,8 +148,8 @@ fn unfinished_long_writes_hold_up_no_one_for_long() {
     }
     is_served(&served);
     let mut client = served.chosen();
-    // While this client waits, the other clients have only a short time limit. With the usual time
-    // limit, this client would wait three times as long.
+    // While this client waits for memory, the clients that hold the memory have only a short time
+    // limit. With the usual time limit, this client would wait three times as long.
     let sent = || client.write(0, 0, &contents(1, 32 << 20));
     assert_eq!(within(Duration::from_secs(150), sent), 0);
     served.logged("timeout while receiving a request");

@@ -76,7 +76,7 @@ fn memory_of_bad_clients_is_bounded_and_comes_back() {
     assert_eq!(served.chosen().read(0, 512).len(), 512);
 }
 
-/// The requests of each client have enough replies to fill the buffers of 64 workers.
+/// Each client requests enough data to fill the buffers of 64 workers.
 #[test]
 fn clients_that_take_no_replies_share_one_bound_and_hold_up_no_other() {
     const CLIENTS: usize = 60;

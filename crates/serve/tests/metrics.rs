@@ -144,7 +144,7 @@ fn clients_of_a_byte_a_second_keep_no_one_out_and_are_told() {
             if stream.write_all(&[*byte]).is_err() {
                 break;
             }
-            // Waits in short steps, so that the test ends soon.
+            // Checks every 100 ms whether the test is over.
             for _ in 0..10 {
                 if is_over.load(Relaxed) {
                     return;

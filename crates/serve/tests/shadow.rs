@@ -18,8 +18,8 @@ use std::time::{Duration, Instant};
 use support::*;
 use zram::{Config, Device};
 
-/// The number of bytes of each client's part of the disk. Parts begin within blocks, so that
-/// clients share some blocks.
+/// The number of bytes of each client's part of the disk. The number is not a multiple of the block
+/// size, so that adjacent parts share a block.
 const REGION: usize = (4 << 20) + 1234;
 const CLIENTS: u64 = 8;
 const SIZE: u64 = 64 * MIB;
@@ -37,7 +37,7 @@ struct Shadow {
     /// The requests in flight, by cookie. No two requests in flight access one byte.
     pending: HashMap<u64, Pending>,
     next: u64,
-    /// The number of reads and writes that the server handles as long requests.
+    /// The number of this client's reads and writes that the server treats as long requests.
     long: u64,
 }
 
@@ -69,7 +69,7 @@ impl Shadow {
                     64 * HEAVY_BYTES,
                 ];
                 let (near, bound) = (self.random.usize(..60), self.random.choice(bounds).unwrap());
-                // Some lengths leave space below the limit for further requests or answers.
+                // Some lengths are below the limit by the size of further requests or answers.
                 let between = self.random.choice([0, 0, 28 + 512, 9 * 540]).unwrap();
                 bound - between + near - 30
             }
@@ -204,7 +204,7 @@ impl Shadow {
         assert!(from <= at + len);
     }
 
-    /// Returns the number of requests, and the number of long requests.
+    /// Returns how many requests were sent, and how many of them were long.
     fn run(mut self, until: Instant) -> [u64; 2] {
         while Instant::now() < until {
             let mut burst = Vec::new();
@@ -233,8 +233,8 @@ fn seconds() -> u64 {
     testkit::scaled(5, 180) as u64
 }
 
-/// Sends until the channel closes. If the connection has ended, the receiving side notices the
-/// missing answers.
+/// Sends each burst from the channel until the channel closes. If the connection has ended, the
+/// receiving side notices the missing answers.
 fn send(mut stream: impl Write, bursts: Receiver<Vec<u8>>) {
     let _ = bursts.into_iter().try_for_each(|burst| stream.write_all(&burst));
 }

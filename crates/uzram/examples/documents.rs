@@ -46,7 +46,7 @@ fn document(id: u64) -> String {
     order.to_string()
 }
 
-/// A map of uncompressed documents with the same order of eviction.
+/// A map of uncompressed documents that evicts in the same order as the cache.
 #[derive(Default)]
 struct Plain {
     documents: HashMap<u64, (String, u64)>,

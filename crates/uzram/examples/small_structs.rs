@@ -1,4 +1,4 @@
-//! Millions of small structs in a cache for this type, without space between them.
+//! Millions of small structs of one type in an object cache, without space between them.
 //!
 //! `cargo run --release -p uzram --example small_structs`
 #![allow(clippy::unwrap_used, reason = "an example: what fails ends it")]

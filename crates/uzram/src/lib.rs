@@ -38,7 +38,7 @@
 //! # LRU caches
 //! `LruCache` is a map that compresses its values. To stay within its limit of memory, the cache
 //! evicts the least recently used values. The cache trains a dictionary from its values if a
-//! dictionary saves memory. `docs/lru.md` is a guide, and `examples/documents.rs` an example.
+//! dictionary saves memory. `docs/lru.md` is a guide, and `examples/documents.rs` is an example.
 //!
 //! ```
 //! # #[cfg(feature = "lru")] {
@@ -50,12 +50,12 @@
 //! ```
 //!
 //! # Sizing
-//! Memory is allocated as data are stored, and released as they are freed. An empty device of 1 GiB
-//! takes a few hundred kilobytes, mostly for the codec's streams, one per processor
-//! ([`Config::streams`]). For each 4 KiB slot that holds data, a device takes 8 bytes of table.
+//! Memory is allocated when data are stored, and released when the data are freed. An empty device
+//! of 1 GiB takes a few hundred kilobytes, mostly for the codec's streams, one per processor
+//! ([`Config::streams`]). For each 4 KiB slot that holds data, a device takes 8 bytes in its table.
 //! [`Config::checksums`] and [`Config::track_access`] each add 4 bytes per slot. A pool releases
 //! pages without objects at once, except a few pages that it keeps for the next objects.
-//! [`Device::mem_total`], [`Pool::bytes`] and [`Arena::bytes`] count everything.
+//! [`Device::mem_total`], [`Pool::bytes`] and [`Arena::bytes`] include all this memory.
 //!
 //! Larger blocks ([`Config::block`], 8 to 64 KiB) compress better, but small reads cost more.
 //! Compared with lz4, zstd takes less memory and more time.
@@ -77,7 +77,8 @@
 //! are not lost. [`Config::mem_limit`] limits the pages of compressed data, in bytes.
 //! [`Config::total_limit`] limits all memory of a device, in bytes. The limits of pools and caches
 //! are in pages ([`PageConfig::limit`]). An `LruCache` always has a limit, which includes all its
-//! memory. [`Error::errno`] is ENOSPC for a limit, and ENOMEM if the system refuses memory.
+//! memory. [`Error::errno`] returns ENOSPC if a limit is reached, and ENOMEM if the system refuses
+//! memory.
 //!
 //! ```
 //! let mut config = uzram::Config::new(1 << 30)?;
@@ -116,8 +117,8 @@
 //! Each layer has its own error type, and `?` converts all of them to [`Error`].
 //!
 //! # Features
-//! `lru`, `slab` and `zmem` are enabled by default, `serve` is not. No feature includes a command
-//! line.
+//! `lru`, `slab` and `zmem` are enabled by default, `serve` is not. No feature includes the
+//! command-line tool.
 //!
 //! # Programs in C
 //! libuzram is the library for C and C++ (`make libuzram`; `uzram.h` documents its functions). The

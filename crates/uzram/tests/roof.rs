@@ -249,7 +249,7 @@ fn sources(dir: &Path) -> Vec<PathBuf> {
     entries.flat_map(below).collect()
 }
 
-/// Returns the names of this workspace's crates, as sources and manifests use them.
+/// Returns the names of this workspace's crates, as the manifest lists them, without `uzram`.
 fn ours() -> BTreeSet<String> {
     let manifest = fs::read_to_string(Path::new(HERE).join("../../Cargo.toml")).unwrap();
     let lines = manifest.lines().filter(|line| line.contains("path = "));

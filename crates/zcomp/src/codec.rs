@@ -49,11 +49,11 @@ pub trait Codec: Send + Sync + Debug {
         Err(Error::Level { codec: self.name(), level, range })
     }
 
-    /// Checks the parameters for streams with blocks of `block` bytes, and computes the digest of
-    /// the dictionary, which the streams share.
+    /// Checks the parameters for streams with blocks of `block` bytes, and digests the dictionary.
+    /// The streams share the digest.
     ///
     /// # Errors
-    /// As [`check`](Codec::check); [`Error::Block`] for a block of 0 bytes or above
+    /// The errors of [`check`](Codec::check); [`Error::Block`] if `block` is 0 or exceeds
     /// [`BLOCK_BYTES_MAX`]; [`Error::Dictionary`] if the codec can't use the dictionary;
     /// [`Error::NoMemory`].
     fn prepare(&self, params: &Params, block: usize) -> Result<Box<dyn Prepared>, Error>;
@@ -102,7 +102,7 @@ pub trait Stream: Send {
     fn decompress(&mut self, src: &[u8], dst: &mut [u8]) -> Result<(), Error>;
 }
 
-/// Checks the level and the block size, which is the first step of every codec's `prepare`.
+/// Checks the level and the block size, as the first step of every codec's `prepare`.
 pub(crate) fn check_stream(codec: &dyn Codec, params: &Params, block: usize) -> Result<(), Error> {
     codec.check(params)?;
     if (1..=BLOCK_BYTES_MAX).contains(&block) {

@@ -9,8 +9,8 @@ use crate::policy::DICTIONARY_BYTES_MAX;
 
 /// A dictionary. Clones share its bytes.
 ///
-/// If [`train`](crate::train) or `zstd --train` created the dictionary, zstd uses its tables. For
-/// another dictionary, zstd uses all bytes as content. lz4 and lz4hc use the last 64 KiB of any
+/// If [`train`](crate::train) or `zstd --train` created the dictionary, zstd uses its tables. zstd
+/// uses all bytes of any other dictionary as content. lz4 and lz4hc use the last 64 KiB of any
 /// dictionary as content.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Dictionary(Arc<[u8]>);

@@ -121,8 +121,8 @@ pub enum Error {
     },
 }
 
-/// Returns a name for a message: escaped to one line, and shortened, because every valid name is
-/// short.
+/// Returns a name in the form for a message: escaped to one line, and shortened, because only an
+/// invalid name is long.
 fn shown(name: &str) -> String {
     let shown = name.chars().take(QUOTED_MAX).flat_map(char::escape_debug).collect::<String>();
     if name.chars().nth(QUOTED_MAX).is_some() { shown + "..." } else { shown }

@@ -1,14 +1,14 @@
-//! zcomp: codecs for blocks of memory, which implement one trait and are found by the kernel's
-//! names.
+//! zcomp: codecs for blocks of memory. All codecs implement one trait, and are found by the names
+//! that the kernel uses.
 //!
 //! ```text
 //!   name -> by_name -> Codec -> prepare(Params, block) -> Prepared -> stream() -> Stream
 //! ```
 //!
 //! A [`Codec`] is a constant that describes an algorithm. [`Prepared`] holds checked parameters and
-//! the digest of a [`Dictionary`], which its streams share. A [`Stream`] compresses and
+//! the digest of a [`Dictionary`]; its streams share this digest. A [`Stream`] compresses and
 //! decompresses for one thread at a time. A stream allocates the memory of all its contexts when it
-//! is created, and no memory later. (For an exception of lz4hc see [`Prepared::stream`].) A
+//! is created, and no memory later. (lz4hc has an exception, see [`Prepared::stream`].) A
 //! compressed block contains no length and no checksum. So the caller must know a block's lengths
 //! before and after compression.
 //!

@@ -1,4 +1,4 @@
-//! lz4 and lz4hc, the fastest codecs to decompress. Blocks are raw, without a frame. Both codecs
+//! lz4 and lz4hc, the codecs that decompress fastest. Blocks are raw, without a frame. Both codecs
 //! have the same format and the same decoder. lz4hc compresses better and more slowly than lz4.
 //!
 //! # Safety
@@ -29,8 +29,8 @@ use tail::Tail;
 /// LZ4_ACCELERATION_MAX of the library, which silently reduces larger accelerations to this value.
 const ACCELERATION_MAX: i32 = 65_537;
 
-/// LZ4HC_MAX_CLEVEL of the kernel. The maximum of the library is 12, to which it reduces higher
-/// levels.
+/// LZ4HC_MAX_CLEVEL of the kernel. The library's maximum level is 12, and the library reduces
+/// higher levels to 12.
 const HIGH_LEVEL_MAX: i32 = 16;
 
 /// The maximum offset of a match in bytes. A match can't reach the parts of a dictionary that are
@@ -189,7 +189,7 @@ impl Codec for Lz4 {
 #[derive(Debug)]
 struct Lz4Dictionary {
     content: Dictionary,
-    /// The pointer to a state of `state_bytes` bytes in the memory, which refers to `content`.
+    /// The pointer to a state of `state_bytes` bytes in `memory`. The state refers to `content`.
     state: NonNull<c_void>,
     memory: ContextMemory,
 }
@@ -301,9 +301,9 @@ impl Stream for Lz4Stream {
             return Err(Error::TooLong { bytes: src.len(), block: self.block });
         }
         if src.is_empty() {
-            // Writes the token of a sequence without literals, which is the compressed form of an
-            // empty block. The library would read memory below the address of the empty slice,
-            // which is 1.
+            // Writes the compressed form of an empty block: the token of a sequence without
+            // literals. For an empty slice, whose address is 1, the library would read memory below
+            // this address.
             return Ok(dst.first_mut().map(|token| *token = 0).map(|()| 1));
         }
         let length = self.encode(src, dst);
@@ -329,8 +329,8 @@ impl Stream for Lz4Stream {
 }
 
 impl Lz4Stream {
-    /// Compresses a block, which is neither empty nor too long, with the library. Returns the
-    /// compressed length, or `None` if the result does not fit in `dst`.
+    /// Compresses a block with the library. The block must be neither empty nor too long. Returns
+    /// the compressed length, or `None` if the result does not fit in `dst`.
     fn encode(&mut self, src: &[u8], dst: &mut [u8]) -> Option<usize> {
         let (state, level) = (self.state.as_ptr(), self.level);
         let (from, bytes) = (src.as_ptr().cast(), src.len() as c_int);
@@ -386,8 +386,9 @@ impl Lz4Stream {
         usize::try_from(written).ok()
     }
 
-    /// Decompresses the block `src`, which appears to end in `tail`. Returns false, without a
-    /// result, if `tail` is not the tail of the block, or if the library is faster.
+    /// Decompresses the block `src`, which appears to end in `tail`. Returns false if `tail` is not
+    /// the tail of the block, or if the library alone is faster. The contents of `dst` are then not
+    /// valid.
     fn decode_tail(&self, tail: &Tail<'_>, src: &[u8], dst: &mut [u8]) -> bool {
         let (plain, room) = dst.split_at_mut(tail.short_bytes());
         let is_tail = match tail.shortened(room) {

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! # Safety
-//! A [`ContextMemory`] creates one raw pointer to its memory, and never a reference. The C contexts
-//! contain pointers into the memory, which a reference would invalidate. `new` allocates the
+//! A [`ContextMemory`] creates one raw pointer to its memory, and never a reference. A reference
+//! would invalidate the pointers into the memory that the C contexts contain. `new` allocates the
 //! memory, and `drop` frees it with the same layout.
 #![allow(unsafe_code)]
 
@@ -31,7 +31,7 @@ fn lines(bytes: usize) -> Option<usize> {
     bytes.checked_next_multiple_of(CONTEXT_ALIGN)
 }
 
-/// Memory of the heap, from which contexts are allocated one after another.
+/// Heap memory from which contexts are allocated one after another.
 #[derive(Debug)]
 pub(crate) struct ContextMemory {
     /// The address of the next context, aligned to a cache line.

@@ -1,15 +1,15 @@
 //! The names of the algorithms, the same as in the kernel.
 
-/// The codec that uses the first match that it finds.
+/// The name of the codec that uses the first match that it finds.
 pub(crate) const LZ4: &str = "lz4";
 
-/// The codec with the format of lz4 that searches longer for matches.
+/// The name of the codec that has lz4's format, but searches longer for matches.
 pub(crate) const LZ4HC: &str = "lz4hc";
 
-/// The codec of Zstandard.
+/// The name of the codec for Zstandard.
 pub(crate) const ZSTD: &str = "zstd";
 
-/// The codecs of this library, in the kernel's order.
+/// The names of this library's codecs, in the kernel's order.
 pub(crate) const ALL: [&str; 3] = [LZ4, LZ4HC, ZSTD];
 
 /// The names that the kernel supports, but this library does not.

@@ -1,9 +1,9 @@
-//! Limits and tuning parameters. The limits of the libraries are in the codecs' files.
+//! Limits and tuning parameters. Limits that the C libraries set are in the files of the codecs.
 
-/// The maximum size of a stream's blocks in bytes, which fits in the C integers of the codecs.
+/// The maximum size of a stream's blocks in bytes. This size fits in the C integers of the codecs.
 pub const BLOCK_BYTES_MAX: usize = 1 << 30;
-/// The alignment of contexts in bytes, which is a cache line. zstd requires only the alignment of
-/// words, but is faster if its tables begin on cache lines.
+/// The alignment of contexts in bytes: a cache line. zstd requires only the alignment of words, but
+/// is faster if its tables begin on cache lines.
 pub(crate) const CONTEXT_ALIGN: usize = 64;
 
 /// The maximum size of a dictionary in bytes.
@@ -13,11 +13,11 @@ pub const DICTIONARY_BYTES_MIN: usize = 256;
 /// The minimum number of samples. The trainer learns from some samples and tests with the others.
 pub(crate) const SAMPLES_MIN: usize = 8;
 
-/// The minimum offset of a match, in bytes, at which no load waits for an earlier store.
+/// The minimum offset of a match, in bytes, at which a decoder's loads wait for no earlier store.
 pub(crate) const RUN_FAR_OFFSET: usize = 64;
-/// The maximum length, in bytes, of matches that take little time at any offset.
+/// The maximum length, in bytes, of matches that a decoder copies fast at any offset.
 pub(crate) const RUN_SHORT_BYTES: usize = 64;
-/// The search for a long run reads positions at this distance in bytes.
+/// The distance, in bytes, between the positions that the search for a long run reads.
 pub(crate) const RUN_STRIDE: usize = 128;
 /// The maximum number of sequences in a walk. A walk over more sequences takes longer than the
 /// library's slow copy of the match.

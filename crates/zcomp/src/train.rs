@@ -14,8 +14,8 @@ pub fn samples_needed(block: usize, bytes: usize) -> usize {
 /// Returns a dictionary of at most `bytes` bytes for blocks like those in `samples`, which contains
 /// consecutive blocks of `block` bytes. The result depends only on the samples and the two sizes.
 ///
-/// The dictionary begins with zstd's tables, which take some hundred bytes. After the tables follow
-/// the most frequent strings of the samples, the most common string last. For lz4 and lz4hc the
+/// The dictionary begins with zstd's tables, which take some hundred bytes. The most frequent
+/// strings of the samples follow the tables, the most frequent string last. For lz4 and lz4hc the
 /// whole dictionary is content.
 ///
 /// # Errors
@@ -32,7 +32,8 @@ pub fn train(samples: &[u8], block: usize, bytes: usize) -> Result<Dictionary, E
 /// the lengths `lengths`.
 ///
 /// # Errors
-/// As [`train`]; [`Error::TooFewSamples`] if the samples together are shorter than the dictionary.
+/// The errors of [`train`]; [`Error::TooFewSamples`] also if the samples together are shorter than
+/// the dictionary.
 ///
 /// # Panics
 /// If the sum of `lengths` differs from the length of `samples`.

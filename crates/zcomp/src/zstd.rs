@@ -1,4 +1,4 @@
-//! zstd, the densest of the fast codecs. A compressed block is a zstd frame without magic number,
+//! zstd, the codec that compresses best. A compressed block is a zstd frame without magic number,
 //! content size, checksum and dictionary id. The frame has a header of two bytes, followed by
 //! zstd's own blocks.
 //!
@@ -50,8 +50,8 @@ impl Codec for Zstd {
         let level = params.level_of(self.default_level());
         let dictionary_bytes =
             params.dictionary.as_ref().map_or(0, |content| content.bytes().len());
-        // SAFETY: these functions compute results from their arguments. The library returned the
-        // parameters that are passed to the estimate.
+        // SAFETY: these functions compute results from their arguments. The parameters that are
+        // passed to the estimates come from the library.
         let (cparams, encoder_bytes, decoder_bytes) = unsafe {
             let cparams = sys::ZSTD_getCParams(level, block as u64, dictionary_bytes);
             let of_encoder = match dictionary_bytes {
@@ -146,8 +146,8 @@ impl ZstdDictionary {
         const AUTO: ZSTD_dictContentType_e = ZSTD_dictContentType_e::ZSTD_dct_auto;
         let content = content.clone();
         let (start, bytes) = (content.bytes().as_ptr().cast(), content.bytes().len());
-        // SAFETY: these functions compute results from their arguments. The library returned the
-        // parameters among the arguments.
+        // SAFETY: these functions compute results from their arguments. The parameters among these
+        // arguments come from the library.
         let (encoding_bytes, decoding_bytes) = unsafe {
             (
                 sys::ZSTD_estimateCDictSize_advanced(bytes, cparams, BY_REF),
@@ -366,8 +366,8 @@ impl Stream for ZstdStream {
                 compressed,
             )
         };
-        // An error code exceeds any length. The second condition rejects an empty input, which the
-        // library accepts for an empty output.
+        // As a number, an error code exceeds any length. The second condition rejects an empty
+        // input, which the library accepts for an empty output.
         if written == expected && compressed > 0 {
             return Ok(());
         }

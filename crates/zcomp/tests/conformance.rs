@@ -1,5 +1,5 @@
-//! One suite for every codec. Decompression must restore the data. Output that does not fit is
-//! reported, damaged input is rejected, and no memory outside the slices is accessed.
+//! One suite of tests for all codecs. Decompression must restore the data. Output that does not fit
+//! is reported, damaged input is rejected, and no memory outside the slices is accessed.
 
 // Helper functions outside the tests use `unwrap`, too.
 #![allow(clippy::unwrap_used)]

@@ -1,5 +1,6 @@
 //! The algorithms of a device: the device's own algorithm, and those that recompress cold data. The
-//! flags of an object contain the number of the object's algorithm, which is called the priority.
+//! flags of an object contain the number of the object's algorithm. This number is called the
+//! priority.
 
 use crate::Error;
 use zcomp::{Codec, Params, Prepared, Stream};
@@ -26,7 +27,8 @@ impl Algorithm {
 /// All algorithms of a device, indexed by priority.
 pub(crate) type AlgorithmList = [Option<Algorithm>; 1 + SECONDARY_MAX];
 
-/// The algorithms and their digested dictionaries, prepared for the streams of blocks of one size.
+/// The algorithms and their digested dictionaries, prepared for streams that compress blocks of one
+/// size.
 pub(crate) struct PreparedSet {
     own: Box<dyn Prepared>,
     others: Vec<Option<Box<dyn Prepared>>>,

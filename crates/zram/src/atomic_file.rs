@@ -169,15 +169,16 @@ pub fn follow_links(given: &Path) -> io::Result<PathBuf> {
                 check_link(&path)?;
                 path = path.parent().unwrap_or(Path::new("")).join(link);
             }
-            // The path is no link or does not exist. Any other error is reported by a later call.
+            // The path is not a link or does not exist. Any other error is reported by a later
+            // call.
             Err(_) => return Ok(path),
         }
     }
     Err(Errno::LOOP.into())
 }
 
-/// Checks that a link in a sticky, world-writable directory was not planted by another user. The
-/// kernel's `protected_symlinks` applies the same rule.
+/// Checks that no other user planted the link in a sticky, world-writable directory. The kernel's
+/// `protected_symlinks` applies the same rule.
 fn check_link(path: &Path) -> io::Result<()> {
     let (link, dir) = (fs::symlink_metadata(path)?, fs::metadata(directory_of(path))?);
     let shared = (Mode::SVTX | Mode::WOTH).bits();

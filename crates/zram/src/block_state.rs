@@ -32,7 +32,7 @@ pub struct SlotState {
     pub is_idle: bool,
     /// The priority of the algorithm that compressed the slot; 0 is the device's own algorithm.
     pub priority: u8,
-    /// Whether no algorithm makes the slot smaller.
+    /// Whether a recompression with the last algorithm saved too little memory.
     pub is_incompressible: bool,
 }
 
@@ -81,8 +81,8 @@ impl fmt::Display for SlotState {
     }
 }
 
-/// An iterator over the states of the slots that hold data, which
-/// [`Device::block_state`](crate::Device::block_state) returns.
+/// The iterator that [`Device::block_state`](crate::Device::block_state) returns. It visits the
+/// states of the slots that hold data.
 #[derive(Debug)]
 pub struct BlockState<'d> {
     table: &'d Table,
@@ -113,8 +113,8 @@ impl Iterator for BlockState<'_> {
     }
 }
 
-/// Appends to `some` the states of the slots of a few blocks, from slot `from` on. Returns the slot
-/// at which the next call continues, or `None` at the end of the device.
+/// Appends to `some` the states of slots in a few blocks, from slot `from` on. Returns the slot at
+/// which the next call continues, or `None` at the end of the device.
 fn slot_states(table: &Table, from: u64, some: &mut Vec<SlotState>) -> Option<u64> {
     let layout = table.layout;
     let mut blocks = blocks_from(table, from / u64::from(layout.slots()));

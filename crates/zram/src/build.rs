@@ -1,5 +1,5 @@
-//! Builds a device's table from its `Config`, calculates the device's memory, and locks the device
-//! for a fork.
+//! Builds a device's table from its `Config`, calculates the size of the device's memory, and locks
+//! the device for a fork.
 
 use crate::backing::Store;
 use crate::block::BlockVersions;

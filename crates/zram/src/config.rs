@@ -79,8 +79,8 @@ pub struct Config {
     /// The number of streams, which is the maximum number of threads that compress at the same
     /// time; `None` means one per processor.
     pub streams: Option<usize>,
-    /// The size classes and zspages; by default those of the native geometry. The field `block`
-    /// determines the order of blocks, whatever order the geometry contains.
+    /// The size classes and zspages; by default those of the native geometry. The device ignores
+    /// the order in the geometry: the field `block` determines the size of blocks.
     pub geometry: Geometry,
     /// When the pool is compacted.
     pub compaction: Compaction,

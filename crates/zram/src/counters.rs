@@ -36,8 +36,8 @@ impl Counter {
     }
 }
 
-/// The counters of one stream, which only the request that holds the stream changes. Only the sums
-/// over all shards are meaningful.
+/// The counters of one stream. Only the request that holds the stream changes these counters. Only
+/// the sums over all shards are meaningful.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(crate) struct Shard {
@@ -91,8 +91,7 @@ impl Shard {
         self.in_objects.add(new.in_objects - old.in_objects);
     }
 
-    /// Returns the number of slots that requests with this stream have stored raw so far, counted
-    /// at each write.
+    /// Returns how often requests with this stream have stored a slot raw so far.
     pub(crate) fn raw_ever(&self) -> u64 {
         self.raw_ever.get() as u64
     }

@@ -144,9 +144,9 @@ impl Device {
         block_state::mark_idle(self.usable_table()?, Some(seconds))
     }
 
-    /// Recompresses items, that is slots and blocks, with another algorithm. An item that does not
-    /// become smaller remains unchanged. An item that even the last algorithm does not make smaller
-    /// is marked as incompressible. Requests are allowed to run at the same time. An item that a
+    /// Recompresses items, that is slots and blocks, with another algorithm. If recompression saves
+    /// too little memory, the item remains unchanged; if the algorithm is the last one, the item is
+    /// also marked as incompressible. Requests are allowed to run at the same time. An item that a
     /// request accesses remains unchanged.
     ///
     /// # Errors
@@ -175,11 +175,11 @@ impl Device {
         self.save_buffers.make()
     }
 
-    /// Saves the device, compressed as in memory. Each slot is saved with its data at some moment
-    /// during the save. Slots that can't be read are omitted, and are listed in the file and in
-    /// [`Saved::lost`]. If `options` forbids omitted slots, the save fails instead. When the new
-    /// file is durable, the new file replaces an existing file. If the new file lacks slots and the
-    /// existing file is complete, the existing file is kept as `FILE.before`.
+    /// Saves the device, compressed as in memory. Each slot is saved with the data that it has at
+    /// some moment during the save. Slots that can't be read are omitted, and are listed in the
+    /// file and in [`Saved::lost`]. If `options` forbids omitted slots, the save fails instead.
+    /// When the new file is durable, the new file replaces an existing file. If the new file lacks
+    /// slots and the existing file is complete, the existing file is kept as `FILE.before`.
     ///
     /// # Errors
     /// [`Error::Busy`], [`Error::Path`], [`Error::NoBuffer`]. With

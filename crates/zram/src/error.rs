@@ -4,7 +4,7 @@ use crate::policy::QUOTED_MAX;
 use rustix::io::Errno;
 use std::fmt;
 
-/// The reason why a request failed. Data that were stored before remain unchanged.
+/// The reason why a call failed. A failed request changes no data outside its range.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -45,10 +45,10 @@ pub enum Error {
         slot: u64,
         /// The error of the pool.
         source: zsmalloc::Error,
-        /// The limit of all memory in bytes, if that limit is reached.
+        /// The device's total memory limit in bytes, if that limit is reached.
         total_limit: Option<u64>,
     },
-    /// An empty device takes more memory than the limit of all memory allows.
+    /// An empty device takes more memory than its total limit allows.
     #[error(
         "total_limit is {limit} bytes, and an empty device takes {needed}; raise it, or use fewer \
          streams"
@@ -83,7 +83,7 @@ pub enum Error {
          ended"
     )]
     Busy,
-    /// No job is under way that could be cancelled.
+    /// There is no job to cancel.
     #[error("no job is under way, so there is nothing to cancel; 'uzram stat --json' shows jobs")]
     NoJob,
     /// The job was cancelled.

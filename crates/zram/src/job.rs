@@ -53,7 +53,7 @@ impl fmt::Display for JobKind {
     }
 }
 
-/// The device's record of its job.
+/// The state of the device's last job, and the locks of jobs.
 #[derive(Debug, Default)]
 pub(crate) struct Jobs {
     /// A job holds this lock while it frees written-back data in memory. A job never holds this
@@ -71,7 +71,7 @@ struct CurrentJob {
     is_cancelled: bool,
 }
 
-/// The job under way. Abandoned jobs may still run.
+/// The job under way, or an abandoned job that still runs.
 pub(crate) struct Job<'j> {
     jobs: &'j Jobs,
     number: u64,
@@ -135,8 +135,8 @@ impl Jobs {
         let mut now = self.now.lock();
         let given_up = if now.is_cancelled { now.job.take() } else { None };
         drop(now);
-        // When this lock is taken, the job has finished any commit that it had begun. An abandoned
-        // job begins no further commit.
+        // Once this lock is acquired, the job has finished any commit that it had begun. An
+        // abandoned job begins no further commit.
         drop(self.leaving.lock());
         given_up.is_none()
     }

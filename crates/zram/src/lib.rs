@@ -8,8 +8,9 @@
 //! ```
 //!
 //! A slot is an entry of the pool ([`zsmalloc::EntryPool`]). The entry's lock is the slot's lock,
-//! which several readers can hold at the same time. A request takes only two other locks: the lock
-//! of a size class, and the lock of its own stream.
+//! which several readers can hold at the same time. A request that needs neither new memory nor the
+//! backing store takes only two other locks: the lock of a size class, and the lock of its own
+//! stream.
 #![forbid(unsafe_code)]
 
 mod algorithms;

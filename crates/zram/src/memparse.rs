@@ -2,7 +2,8 @@
 //!
 //! K, M, G and T, in upper or lower case, are binary units; `KB` and `KiB` mean the same as `K`. As
 //! in the kernel, a prefix of `0x` means a hexadecimal number, and a prefix of `0` an octal number.
-//! Unlike the kernel, this parser rejects trailing characters, and numbers that do not fit 64 bits.
+//! Unlike the kernel, this parser rejects trailing characters, and numbers that do not fit in 64
+//! bits.
 
 const EXPECTED: &str =
     "expected bytes, decimal or 0x, with K, M, G or T behind them for KiB to TiB, such as 64M";
@@ -10,8 +11,8 @@ const EXPECTED: &str =
 /// Returns the number of bytes that `text` denotes.
 ///
 /// # Errors
-/// The text has another form, or the number does not fit 64 bits. The error describes the expected
-/// format.
+/// The text is not in this format, or the number does not fit in 64 bits. The error describes the
+/// expected format.
 pub fn parse(text: &str) -> Result<u64, String> {
     let (radix, digits) = radix_of(text);
     let end = digits.find(|c: char| !c.is_digit(radix)).unwrap_or(digits.len());

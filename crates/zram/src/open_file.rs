@@ -58,9 +58,9 @@ pub(crate) const PRIVATE: u32 = 0o600;
 pub enum OpenLocked {
     /// The file will be written.
     Write,
-    /// The caller needs only the lock, so the file is opened for reading. A file that is open for
-    /// writing would prevent a read-only remount of the file system. NFS locks only files that are
-    /// open for writing, so a file on NFS is opened for writing.
+    /// The caller needs only the lock. The file is opened for reading, because an open writer would
+    /// prevent a read-only remount of the file system. Only on NFS, which locks only files that are
+    /// open for writing, is the file opened for writing.
     Lock,
 }
 

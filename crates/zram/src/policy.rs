@@ -16,8 +16,8 @@ const REWRITE_AT_DEAD_OF_DEVICE: u64 = 32;
 /// smaller saving does not justify the time of decompression.
 const RAW_ABOVE: usize = 64;
 
-/// The maximum difference of two lengths, in bytes, at which their size classes are assumed to be
-/// equal or adjacent.
+/// The maximum difference between the lengths of two objects, in bytes, at which the objects are
+/// assumed to have equal or adjacent size classes.
 pub(crate) const SAME_PLACE_WITHIN: usize = 16;
 
 /// In the native geometry, a recompression is kept if it saves at least `1 / RECOMPRESS_MUST_SAVE`
@@ -27,7 +27,7 @@ const RECOMPRESS_MUST_SAVE: usize = 16;
 /// The number of runs of slots that a discard frees before it releases its stream to waiting
 /// requests. To free this number of runs takes some milliseconds.
 pub(crate) const DISCARD_RUNS_PER_STREAM: usize = 128;
-/// The maximum number of consecutive slots that a discard tries before it searches for the next
+/// The maximum number of consecutive slots that a discard visits before it searches for the next
 /// existing entry.
 pub(crate) const DISCARD_RUN_SLOTS: u64 = 512;
 /// The number of blocks that a discard frees before it releases its stream to waiting requests.
@@ -43,7 +43,7 @@ pub(crate) const SELECT_ITEMS_MAX: usize = 1 << 16;
 /// The width of a bucket in bytes. A selection treats lengths in the same bucket as equal.
 pub(crate) const SELECT_BUCKET_BYTES: usize = 64;
 
-/// The maximum number of 4 KiB blocks in one write to the backing store, which makes 1 MiB.
+/// The maximum number of 4 KiB blocks in one write to the backing store, 1 MiB in total.
 pub(crate) const WRITE_RUN_BLOCKS_MAX: usize = 256;
 /// The default number of writes to the backing store that share a sync.
 pub(crate) const WRITES_PER_SYNC_DEFAULT: u32 = 4;
@@ -79,11 +79,12 @@ pub(crate) const DECODED_BLOCKS_MIN: usize = 2;
 /// The number of versions that all blocks of a device share. With more versions, a change of one
 /// block invalidates fewer copies of other blocks.
 pub(crate) const BLOCK_VERSIONS: usize = 1024;
-/// The minimum number of bytes for which a freed, overwritten or moved object counts, because to
-/// free, overwrite or move even a small object takes time.
+/// The minimum size, in bytes, that [`Device::changed_bytes`](crate::Device::changed_bytes) adds
+/// for an object, because to change even a small object takes time.
 pub(crate) const CHANGED_MIN: i64 = 1024;
 
-/// The maximum number of entries that one step of a walk visits: the entries of a leaf.
+/// The maximum number of entries that one step of a walk visits: the entries of one leaf of the
+/// table.
 pub(crate) const WALK_STEP_ENTRIES: usize = 512;
 /// The stack size, in bytes, of a thread that writes a group to the backing store, or loads chunks.
 /// The thread calls codecs and the pool.

@@ -45,10 +45,10 @@ const GRAIN_BITS: u32 = 34;
 const LEN_SHIFT: u32 = GRAIN_BITS;
 const SLOTS_SHIFT: u32 = 50;
 const PRIORITY_SHIFT: u32 = 54;
-/// The maximum size in bytes of a backing store, which the width of a place limits.
+/// The maximum size of a backing store in bytes, which is limited by the bits of a place.
 pub(crate) const BACKING_BYTES_MAX: u64 = (BACKING_GRAIN as u64) << GRAIN_BITS;
 
-/// The content of a slot, which borrows its bytes from the guard of the entry.
+/// The content of a slot. Its bytes are borrowed from the guard of the entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Slot<'a> {
     /// The entry is empty. If the block has an object, the slot is a live member of that object.
@@ -290,9 +290,10 @@ fn extend(value: u64) -> u64 {
 impl Flags {
     /// The flags of an object after a write.
     pub(crate) const NONE: Self = Flags(0);
-    /// The flag of an object that was not accessed since it was marked idle.
+    /// The flag of an object that has not been accessed since it was marked idle.
     pub(crate) const IDLE: Self = Flags(0b0100);
-    /// The flag of an object that no algorithm makes smaller.
+    /// The flag of an object for which a recompression with the last algorithm saved too little
+    /// memory.
     pub(crate) const INCOMPRESSIBLE: Self = Flags(0b1000);
     const PRIORITY: u8 = 0b0011;
 

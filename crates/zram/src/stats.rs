@@ -76,7 +76,7 @@ impl fmt::Display for DebugStat {
     }
 }
 
-/// The operations of a device on blocks of one order.
+/// The numbers of a device's operations on blocks of one order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OrderStat {
     /// The size of a block in bytes: 4096 << order.
@@ -113,6 +113,6 @@ impl fmt::Display for OrderStat {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Written {
-    /// The number of slots that were stored raw because compression did not make them smaller.
+    /// The number of slots that were stored raw because compression would save too little memory.
     pub raw: u64,
 }

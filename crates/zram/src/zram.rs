@@ -2,8 +2,9 @@
 //! device, and a reset removes the device.
 //!
 //! Lock order: the lock of the lifecycle is taken before all locks of the lifecycle's device. No
-//! thread holds this lock during an operation, the creation or the drop of the device. Creation and
-//! drop take the lock of the registry of forks.
+//! thread holds this lock during an operation, the creation or the drop of the device. The reason
+//! is that creation and drop take the lock of the registry of forks, which a fork takes before this
+//! lock.
 
 mod attributes;
 mod lifecycle;
@@ -96,9 +97,9 @@ impl Zram {
     /// rounded up to slots.
     ///
     /// # Errors
-    /// [`Error::Initialised`], or the settings are invalid, or memory does not suffice. After an
-    /// error no device is created by this call. After an error of a codec, the algorithms and their
-    /// parameters are reset to the defaults.
+    /// [`Error::Initialised`], or the settings are invalid, or memory does not suffice. If the call
+    /// fails, it creates no device. After an error of a codec, the algorithms and their parameters
+    /// are reset to the defaults.
     pub fn set_disksize(&self, bytes: u64) -> Result<(), Error> {
         let settings = {
             let mut life = self.locked.lifecycle.lock();
@@ -217,7 +218,7 @@ impl Zram {
     /// Writes `words` to the attribute `recompress`, and returns the result of the job.
     ///
     /// # Errors
-    /// As [`Device::recompress`], and errors of invalid words.
+    /// The errors of [`Device::recompress`], and errors of invalid words.
     pub fn recompress(&self, words: &str) -> Result<Recompressed, Error> {
         attributes::recompress(self, words)
     }
@@ -225,7 +226,7 @@ impl Zram {
     /// Writes `words` to the attribute `writeback`, and returns the result of the job.
     ///
     /// # Errors
-    /// As [`Device::write_back`], and errors of invalid words.
+    /// The errors of [`Device::write_back`], and errors of invalid words.
     pub fn write_back(&self, words: &str) -> Result<WrittenBack, Error> {
         attributes::write_back(self, words)
     }

@@ -1,5 +1,5 @@
-//! Tests that data in memory are freed only after they are durable in the store (zr-X4). Different
-//! writes fail, and different syncs report the failures.
+//! Tests that data in memory are freed only after they are durable in the store (zr-X4). In each
+//! round another write to the store fails, and any of the syncs reports the failure.
 #![allow(clippy::unwrap_used)]
 
 use fastrand::Rng;
@@ -28,8 +28,8 @@ fn noise<B: Backing + 'static>(backing: &Arc<B>, batch: u32) -> Shadow<Device> {
     shadow
 }
 
-/// In each round a different write fails. During these failures, syncs of several groups are under
-/// way, and the system writes its page cache in the background.
+/// In each round another write fails. During this failure, syncs of several groups are under way,
+/// and the system writes its page cache in the background.
 #[test]
 fn no_group_commits_what_another_was_told_of() {
     for (batch, in_background) in [(1, false), (1, true), (2, false), (2, true)] {

@@ -131,7 +131,7 @@ fn without_times_an_age_is_refused() {
 }
 
 /// A cache line contains five entries with their access times. So an access time takes 4 bytes, and
-/// a fifth of the unused bytes of a cache line.
+/// a fifth of the bytes that a cache line leaves unused.
 #[test]
 fn times_are_counted() {
     const SLOTS: u64 = 100_000;

@@ -1,5 +1,5 @@
-//! Tests limits of pool pages and of all memory, and refused memory. A request fails with an error,
-//! and no data are lost.
+//! Tests the limits of pool pages and of all memory, and refusals of memory. A request that gets no
+//! memory fails with an error, and no data are lost.
 #![allow(clippy::unwrap_used)]
 
 use fastrand::Rng;

@@ -1,5 +1,5 @@
 //! Tests that a save allocates nothing after its start, so it can't fail for lack of memory. Tests
-//! that a restore without memory fails only with an error.
+//! that a restore that gets no memory returns an error.
 #![allow(clippy::unwrap_used)]
 #![allow(unsafe_code)]
 

@@ -14,8 +14,8 @@ pub(crate) const FULL: usize = GROUPS - 1;
 /// A size class. Only `population`, `min_len` and `state` change.
 #[derive(Debug)]
 pub(crate) struct Class {
-    /// The class's position in the pool's table of classes, which is also the tag of the class's
-    /// extents.
+    /// The class's position in the pool's table of classes. This number is also the tag of the
+    /// class's extents.
     pub(crate) position: u32,
     /// The number of live objects for which this is the smallest class. Some of these objects may
     /// be stored in another class.
@@ -137,7 +137,7 @@ impl Class {
         is_there.then(|| self.grid().pages_of(slot + 1).end - 1)
     }
 
-    /// Returns the slots before and after `slot`, each only if it shares `page` with `slot`.
+    /// Returns the slots before and after `slot`; each is `None` if no part of it is on `page`.
     pub(crate) fn neighbours(&self, slot: u32, page: u32) -> (Option<u32>, Option<u32>) {
         let Range { start, end } = self.grid().bytes_of(slot);
         let before = start > page << page_shift();

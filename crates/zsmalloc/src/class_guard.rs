@@ -27,7 +27,7 @@ pub(crate) struct ClassGuard<'p> {
     pub(crate) state: MutexGuard<'p, ClassState>,
 }
 
-/// A slot that was just taken, with the effects on its zspage and pages.
+/// A slot that was just taken, and how this changed its zspage and pages.
 #[derive(Debug)]
 pub(crate) struct NewSlot {
     id: ExtentId,
@@ -68,7 +68,7 @@ impl NewSlot {
 }
 
 impl<'p> ClassGuard<'p> {
-    /// Returns the guard of a class that `state` has locked.
+    /// Returns the guard of a class whose lock `state` holds.
     ///
     /// # Safety
     /// The class, its locked state, the memory and the retained pages belong to one pool.
@@ -227,7 +227,7 @@ impl<'p> ClassGuard<'p> {
         self.update_offer(id, false);
     }
 
-    /// Unlinks a zspage if it is unused. Returns `None` if it is in use.
+    /// Unlinks and returns a zspage if it is unused, otherwise returns `None`.
     fn remove_if_unused(&mut self, id: ExtentId) -> Option<Loose<'p>> {
         if !self.is_unused(id) {
             return None;
@@ -290,7 +290,7 @@ impl<'p> ClassGuard<'p> {
     }
 
     /// Updates the list of zspages that offer retained pages, after the header of zspage `id` has
-    /// changed. `before` is true if the list contains the zspage at the call.
+    /// changed. `before` is true if the zspage is in the list.
     fn update_offer(&mut self, id: ExtentId, before: bool) {
         let mut offering = self.state.offering;
         let links = |id| &self.fixed_header(id).offering;
@@ -353,7 +353,7 @@ impl<'p> ClassGuard<'p> {
         self.destroy_if_unused(id);
     }
 
-    /// Returns all zspages of the class, including full ones. Walks the zspages of all classes.
+    /// Returns all zspages of the class, including full ones. Checks the zspages of all classes.
     pub(crate) fn all(&self) -> impl Iterator<Item = ExtentId> {
         self.memory.space.live().filter(|&id| self.contains(id))
     }

@@ -53,7 +53,7 @@ fn thread_time() -> Duration {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Progress {
     pub(crate) moved: usize,
-    /// The number of pages that lost their last object by the moves.
+    /// The number of pages whose last object was moved away.
     freed: usize,
     /// The number of pages that had no object before objects moved to them.
     spent: usize,
@@ -77,8 +77,8 @@ impl Progress {
 pub(crate) struct Aim<'a> {
     /// Returns whether packing an open class is worthwhile.
     pub(crate) worth: &'a dyn Fn(&Class, &ClassState) -> bool,
-    /// Called with the progress in the class after each step, with no lock held. The pass continues
-    /// if the function returns true.
+    /// Called with the progress in the class after each step of moves, with no lock held. The pass
+    /// continues if the function returns true.
     pub(crate) go_on: &'a mut dyn FnMut(&Progress) -> bool,
 }
 
@@ -120,8 +120,8 @@ pub(crate) fn compact_class(
 }
 
 /// Packs a class while packing can free pages and `aim` finds packing worthwhile. Unlocks the class
-/// after each step, so that waiting threads can lock it. Skips zspages from which no object can be
-/// moved.
+/// after each step of moves, so that waiting threads can lock it. Skips zspages from which no
+/// object can be moved.
 fn pack(pool: RepairedPool<'_>, class: &Class, aim: &mut Aim<'_>) -> Progress {
     let mut done = Progress::default();
     let mut skipped = Vec::new();
@@ -192,8 +192,8 @@ fn add_zspage(inner: &PoolInner, class: &Class) -> Result<(), Error> {
     Ok(())
 }
 
-/// Counts a step, and releases or retains the pages that the step emptied. Near a limit the pages
-/// are released immediately, because the next move can need pages.
+/// Counts the moves of a step, and releases or retains the pages that the moves emptied. Near a
+/// limit the pages are released immediately, because the next move can need pages.
 fn end_step(inner: &PoolInner, locked: ClassGuard<'_>, id: ExtentId, moved: &Moved) -> Progress {
     if inner.is_near_limit(0) {
         purge::release(inner, locked, id);

@@ -14,14 +14,14 @@
 //! 3. Only the writer that has locked an entry changes the entry's value, except the flags.
 //! 4. A mover retargets an unlocked entry by one compare-and-swap. So the mover waits for no
 //!    thread, and no thread waits for the mover.
-//! 5. Only an unlocked entry is frozen. A thread that finds a frozen entry does not wait. The
-//!    thread thaws the entry, or uses the entry's copy in another node (see [`crate::table`]).
+//! 5. A thread freezes only an unlocked entry. A thread that finds a frozen entry does not wait.
+//!    The thread thaws the entry, or uses the entry's copy in another node (see [`crate::table`]).
 //! 6. Readers can also change flags, without the exclusive lock. A reader clears flags in one
 //!    atomic step while it holds its shared lock. A thread sets flags of an unlocked entry by a
 //!    compare-and-swap, as a mover does. So a writer sees the final flags after the readers have
 //!    left. If flags change while a mover copies the object, the mover's compare-and-swap fails.
 //!
-//! Only [`Entry::wait_for_readers`] waits. If another function can't lock the entry at once, it
+//! Only [`Entry::wait_for_readers`] waits. If any other function can't lock the entry at once, it
 //! returns the reason ([`Busy`]).
 //!
 //! # Safety
@@ -47,7 +47,7 @@ const FROZEN: u64 = LOCK;
 /// The reason why an entry could not be locked without waiting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Busy {
-    /// Another thread has locked the entry exclusively, or waits for its readers to leave.
+    /// Another thread has locked the entry exclusively, or waits for the entry's readers to leave.
     Exclusive,
     /// The entry has the maximum number of readers.
     Readers,
@@ -63,7 +63,7 @@ impl Entry {
         Entry(AtomicU64::new(value.0))
     }
 
-    /// Returns the entry's value, whether or not it is locked.
+    /// Returns the entry's value, even if the entry is locked.
     pub(crate) fn peek(&self) -> Value {
         Value(self.0.load(Ordering::Acquire) & !LOCK)
     }
@@ -110,7 +110,7 @@ impl Entry {
     /// Adds `lock` to the entry's lock bits. Fails if the entry has a writer or more than
     /// `readers_max` readers.
     fn enter(&self, lock: u64, readers_max: u64) -> Result<Value, Busy> {
-        // The load acquires, so that the conversion of a frozen entry is visible later.
+        // If the entry is frozen, the acquiring load makes the begun conversion visible.
         let mut word = self.0.load(Ordering::Acquire);
         loop {
             match word & LOCK {
@@ -157,7 +157,7 @@ impl Entry {
         choose: impl Fn(Location) -> u8,
     ) -> Result<bool, Busy> {
         loop {
-            // The load acquires, so that the conversion of a frozen entry is visible later.
+            // If the entry is frozen, the acquiring load makes the begun conversion visible.
             let word = self.0.load(Ordering::Acquire);
             match word & LOCK {
                 0 => {}
@@ -228,7 +228,7 @@ impl Entry {
     /// Empties the entry without unlocking it.
     ///
     /// # Safety
-    /// The caller has locked the entry exclusively, no reader is left, and the caller frees the
+    /// The caller has locked the entry exclusively, no reader is left, and the caller will free the
     /// entry's object.
     pub(crate) unsafe fn empty(&self) {
         debug_assert!(self.0.load(Ordering::Relaxed) & LOCK == EXCLUSIVE);

@@ -74,9 +74,9 @@ impl EntryPool {
     }
 
     /// Locks entry `index` for reading. The content of the entry is not moved or changed until the
-    /// pin is dropped. An entry has at most six pins at a time. A seventh call waits until a pin is
-    /// dropped. If the entry does not exist, the pin locks nothing, and another thread can store an
-    /// object in the entry.
+    /// returned pin is dropped. An entry has at most six pins at a time. A seventh call waits until
+    /// a pin is dropped. If the entry does not exist, the pin locks nothing, and another thread can
+    /// store an object in the entry.
     ///
     /// # Panics
     /// Panics if the pool is [left behind](Self::is_left_behind).

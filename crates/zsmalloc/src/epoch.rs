@@ -5,8 +5,8 @@
 //!   stripe 1: | ...                                       |     whose number maps to the stripe
 //! ```
 //! A reader increments a count before it loads a pointer, and decrements the count when it no
-//! longer uses the memory to which the pointer refers. A thread that retires memory first changes
-//! the pointer. The thread then waits until each count has been zero at least once.
+//! longer uses the memory to which the pointer refers. To retire memory, a thread first changes the
+//! pointer. The thread then waits until each count has been zero at least once.
 //!
 //! Invariants:
 //! - zs-R1: if `wait` did not see a reader, the reader entered after `wait` had checked the
@@ -216,8 +216,8 @@ mod loom_tests {
         });
     }
 
-    /// The second wait begins in the other phase, and also covers a reader that enters late in the
-    /// old phase.
+    /// The second wait begins in the other phase, and also waits for a reader that enters late in
+    /// the old phase.
     #[test]
     fn loom_retire_twice_against_lookups() {
         model(4, || {

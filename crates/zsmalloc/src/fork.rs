@@ -2,7 +2,7 @@
 //!
 //! While the forking thread holds all locks, other threads can have left only the following state
 //! unfinished:
-//! - Objects to which no entry refers yet or any more.
+//! - Objects to which no entry refers yet, or which are about to be freed.
 //! - Locked entries.
 //! - Slots withheld for a release.
 //! - Zspages in no list.
@@ -16,10 +16,10 @@
 //! of the pool, and can take all locks of the pool. In the child, guards of the forking thread lock
 //! nothing (`ForkStamp`), and can only be dropped.
 //!
-//! If the pages are not `in_children`, the child's pool is *left behind*: it has no objects, and is
-//! not repaired. The counts of such a pool do not change, the pool refuses every request, and no
-//! call waits for an operation of a lost thread. The pool needs no fork handler, because it
-//! compares generations of processes.
+//! If children do not inherit the pages (`in_children` is false), the child's pool is *left
+//! behind*: it has no objects, and is not repaired. The counts of such a pool do not change, the
+//! pool refuses every request, and no call waits for an operation of a lost thread. Such a pool
+//! needs no fork handler, because it recognizes a child by the process's generation.
 //!
 //! # Safety
 //! The functions that repair are unsafe, because they unlock and free entries and objects of lost

@@ -1,10 +1,10 @@
 //! Geometry: the size classes, and the shape of their zspages.
 //!
-//! Native zspages are long, because only pages that objects touch are committed. A long zspage
-//! costs only address space, and wastes fewer bytes at its end than several short zspages do. A
-//! full zspage of k pages with objects of s bytes wastes `k * P mod s` bytes. An object of n bytes
-//! wastes `s - n` bytes of its slot. Class sizes are 8 bytes apart, and the plan selects the
-//! classes that are open.
+//! Native zspages can be long, because only those of their pages that objects touch are committed.
+//! A long zspage costs only address space, and wastes fewer bytes at its end than several short
+//! zspages do. A full zspage of k pages of P bytes with slots of s bytes wastes `k * P mod s`
+//! bytes. An object of n bytes wastes `s - n` bytes of its slot. Class sizes are 8 bytes apart, and
+//! the plan selects the classes that are open.
 //!
 //! The kernel's geometry can be selected for comparison. The formulas of this geometry are those of
 //! the kernel's size classes. The 8 bytes that the kernel adds to a request stay unused at the end
@@ -17,7 +17,7 @@ use std::ops::RangeInclusive;
 pub(crate) const GRAIN: usize = 8;
 const SIZE_MIN: usize = 32;
 /// The size of a device's slot in bytes. The largest class of order 0 has the same size, and stores
-/// raw slots.
+/// such slots uncompressed.
 const BLOCK: usize = 4096;
 /// The maximum order. Blocks of this order have 64 KiB.
 pub const ORDER_MAX: u32 = 4;
@@ -29,7 +29,7 @@ pub(crate) const OBJECT_MAX: usize = BLOCK << ORDER_MAX;
 const HEADER: usize = 8;
 /// The maximum number of objects in a native zspage. `NATIVE_OBJECTS_MAX` is for objects of at
 /// least `SMALL` bytes, and `SMALL_OBJECTS_MAX` is for smaller objects. A header has space for
-/// these numbers.
+/// these numbers of objects.
 const NATIVE_OBJECTS_MAX: usize = 160;
 const SMALL_OBJECTS_MAX: usize = 512;
 const SMALL: usize = 512;
@@ -57,7 +57,7 @@ pub enum Geometry {
 /// The parameters of the kernel's geometry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KernelGeometry {
-    /// The maximum length of a zspage, 1 to 256 >> order. The unit is a page for classes up to a
+    /// The maximum length of a zspage, 1 to 256 >> order. The unit is a page for classes of up to a
     /// page, and a block of 4096 << order bytes for larger classes.
     pub chain: usize,
     /// The rule that chooses the length of a zspage, up to `chain`.

@@ -63,8 +63,8 @@ fn alloc_slot(inner: &PoolInner, class: &Class, index: u32) -> Result<NewSlot, E
                         inner.lock(class).insert(zspage);
                         continue;
                     }
-                    // Memory for metadata was refused. The supply may grant it after retained pages
-                    // have been released, so they are released before the next attempt.
+                    // Memory for metadata was refused. The supply may grant it after a release of
+                    // retained pages, so retained pages are released before the next attempt.
                     Err(refused) => refused,
                 }
             }

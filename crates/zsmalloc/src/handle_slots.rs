@@ -7,10 +7,10 @@
 //!          that were freed last; there are 8 shards, for the threads
 //! ```
 //! A slot is free if its entry is empty and unlocked. A thread takes a free slot by locking the
-//! slot's entry. Shards and counts are only hints for the search. A slot's generation grows when
-//! its entry becomes empty, before the entry is unlocked. After the last generation the slot is
-//! *worn out*, and is not used again. A free slot may be removed from the table. The table keeps
-//! the *floor* of the slot's leaf: the first generation of a slot that is created again.
+//! slot's entry. Shards and counts only speed up the search for free slots. A slot's generation
+//! grows when its entry becomes empty, before the entry is unlocked. After the last generation the
+//! slot is *worn out*, and is not used again. A free slot may be removed from the table. The table
+//! keeps the *floor* of the slot's leaf: the first generation of a slot that is created again.
 //!
 //! The lock order is shard, table.
 
@@ -41,10 +41,10 @@ struct Shard {
 /// Handle slots that may be free.
 #[derive(Debug, Default)]
 struct Free {
-    /// A bit for each slot of the shard's leaf that no thread has tried to take yet.
+    /// A bit for each slot of the shard's leaf, set if the slot may be free and was not tried yet.
     of_leaf: [u64; LEAF.div_ceil(64)],
-    /// The numbers of the slots that were freed last. The entries of these slots are likely in the
-    /// processor's caches. The first `count` numbers are valid.
+    /// The numbers of the slots that were freed most recently. The entries of these slots are
+    /// likely in the processor's caches. The first `count` numbers are valid.
     recent: [u32; RECENT_SLOTS],
     count: usize,
 }
@@ -70,7 +70,7 @@ impl Free {
     }
 }
 
-/// The allocator of a table's entries as handle slots.
+/// The allocator of handle slots, which are the entries of a table.
 #[derive(Debug)]
 pub(crate) struct HandleSlots {
     shards: Box<[Shard]>,
@@ -196,8 +196,8 @@ impl HandleSlots {
     /// In a child of fork, rebuilds the counts. The table is already repaired.
     pub(crate) fn repair(&self, table: &Table) {
         // Handle slots without an object are free, even those that a lost thread had taken. The
-        // lost thread might not have advanced the generations of these slots, or not have counted
-        // the slots.
+        // lost thread may not yet have advanced the generations of these slots, or counted the
+        // slots.
         let mut all_worn_out = 0;
         for (nth, leaf) in table.handle_leaves() {
             let (used, worn_out) = count(table, nth, true);

@@ -1,4 +1,4 @@
-//! Loom models of the whole core. The models run the production code with loom's class locks and
+//! Loom models of whole pools. The models run the production code with loom's class locks and
 //! entries, over real pages.
 //!
 //! The single class has 4 slots of 3072 bytes in 3 pages (see `native_classes`), so slots 1 and 2

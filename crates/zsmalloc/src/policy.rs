@@ -1,7 +1,7 @@
 //! The thresholds of a pool, each with its reason. The thresholds determine how many pages are
-//! retained, when the threads work, and how many zspages are searched. The functions of this module
-//! depend only on their arguments, not on the pool. The table of entries and the caches of metadata
-//! have their own thresholds.
+//! retained, when background threads work, and how many zspages are searched. The functions of this
+//! module depend only on their arguments, not on the pool. The table of entries and the caches of
+//! metadata have their own thresholds.
 
 use crate::geometry::OBJECTS_MAX;
 use std::time::Duration;
@@ -67,8 +67,8 @@ pub(crate) fn may_prefault(used: usize, prefaulted: usize, open_classes: usize) 
     prefaulted < (used / PREFAULT_SHARE).min(PREFAULT_PER_CLASS * open_classes)
 }
 
-/// A pool is near its limit if its limit leaves at most this number of further pages. One step of
-/// compaction commits fewer pages.
+/// A pool is near its limit if it can commit at most this number of further pages. One step of
+/// compaction commits fewer pages than this number.
 const NEAR_LIMIT: usize = 64;
 /// The approximate number of pages that a store releases at the limit. This number is enough for
 /// several stores, and the release takes a short time.
@@ -213,8 +213,8 @@ pub(crate) const QUIET_TICKS: u32 = 7;
 /// The time without a request after which a background thread ends.
 pub(crate) const IDLE: Duration = Duration::from_secs(1);
 /// The niceness of a background thread relative to the thread that started it. If all processors
-/// are busy, the background thread gets a tenth of a processor. So the background thread delays
-/// threads that store or read only a little.
+/// are busy, the background thread gets a tenth of a processor. So threads that store or read are
+/// hardly delayed by the background thread.
 pub(crate) const NICENESS: i32 = 10;
 /// The size of a background thread's stack in bytes. A plan takes 30 KiB of the stack. The default
 /// size would take more of the address space, which may be limited.
@@ -241,13 +241,13 @@ pub(crate) fn restart_after(before: u32) -> Duration {
 }
 
 /// The number of entries that are locked ahead of the entry that is read. While the bytes of the
-/// next object are fetched, the processor walks the page table for the object after the next.
+/// next object are fetched, the processor walks the page table for the object after it.
 pub(crate) const ENTRIES_AHEAD: usize = 2;
 /// The maximum number of cache lines of the next object that are prefetched: all lines of a slot.
-/// Some processors continue a prefetch after a few lines by themselves, but other processors do
-/// not.
+/// After a few prefetched lines, some processors prefetch the next lines without a request, but
+/// other processors do not.
 pub(crate) const LINES_AHEAD: usize = 64;
-/// The maximum number of cache lines of an object that are prefetched before its overwrite: all
+/// The maximum number of cache lines of an object that are prefetched before it is overwritten: all
 /// lines of a slot. Without the prefetch, the copying thread would wait for missing lines while it
 /// holds the class's lock.
 pub(crate) const LINES_OVERWRITTEN: usize = 64;

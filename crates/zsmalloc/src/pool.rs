@@ -60,9 +60,9 @@ impl Handle {
 
 /// A pool that stores objects and returns a handle for each.
 ///
-/// After a fork, parent and child each have a pool with the same objects. However, if the pages are
-/// not [`in_children`](page::Config::in_children), the child's pool refuses every operation with
-/// [`Error::LeftBehind`], and its statistics stay as they were at the fork.
+/// After a fork, parent and child each have a pool with the same objects. However, if children do
+/// not inherit the pages (see [`in_children`](page::Config::in_children)), the child's pool refuses
+/// every operation with [`Error::LeftBehind`], and its statistics stay as they were at the fork.
 ///
 /// ```
 /// let pool = zsmalloc::Pool::new(zsmalloc::Config::default())?;

@@ -8,7 +8,7 @@
 //! ```
 //! Prefaulted pages are retained pages, like pages whose objects were all freed or moved. A zspage
 //! is *busy* while its pages are being prefaulted or released. If zspages were not marked as busy,
-//! a page could be prefaulted after its release.
+//! a page could be released and then populated, and its memory would not be charged.
 #![allow(unsafe_code)]
 
 use crate::class::Class;
@@ -107,8 +107,8 @@ mod tests {
     use std::sync::atomic::AtomicUsize;
     use std::sync::{Arc, OnceLock};
 
-    /// A supply that makes a check at each commit of a page. A thread that finds no retained page
-    /// must see that a prefault is under way.
+    /// A supply that counts the commits during which other threads can't see that a prefault is
+    /// under way. A thread that finds no retained page must be able to see this.
     #[derive(Debug, Default)]
     struct Looks {
         pool: OnceLock<Weak<EntryPool>>,

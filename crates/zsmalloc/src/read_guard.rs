@@ -123,9 +123,9 @@ impl<'p> EntryReadGuard<'p> {
         self.lock.as_ref().map(ReadLock::row)
     }
 
-    /// Clears bits of the flags of the pinned object, which other threads may read at the same
-    /// time. Does nothing if the entry holds no object. [`content`](Self::content) still returns
-    /// the flags that the object had when it was pinned.
+    /// Clears bits of the pinned object's flags, even while other threads read the object. Does
+    /// nothing if the entry holds no object. [`content`](Self::content) still returns the flags
+    /// that the object had when it was pinned.
     pub fn clear_flags(&self, bits: u8) {
         if let (Ok(_), Some(entry)) = (self.object(), &self.lock) {
             entry.clear_flags(bits);

@@ -18,14 +18,14 @@ use crate::search::{Search, alloc_slot};
 use crate::zspage::Header;
 use page::ExtentId;
 
-/// The results of one step.
+/// The results of one step: moves under one hold of the class's lock.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Moved {
     pub(crate) objects: usize,
     pub(crate) bytes: u64,
     /// The number of pages that had no object before objects moved to them.
     pub(crate) entered: usize,
-    /// The number of pages that lost their last object by the moves.
+    /// The number of pages whose last object was moved away.
     pub(crate) emptied: usize,
     /// The obstacle that ended the step early, if the caller can remove it.
     pub(crate) obstacle: Option<Obstacle>,

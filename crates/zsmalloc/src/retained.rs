@@ -112,8 +112,8 @@ impl Retained {
     pub(crate) fn set_offer(&self, class: &Class, has: bool) {
         let bit = 1 << (class.position % 64);
         let word = &self.offers[class.position as usize / 64];
-        // A thread that reads the bit also sees the change that caused it. Either pages became
-        // retained, or a thread took the retained pages.
+        // A thread that reads the bit also sees the change that caused it: pages became retained,
+        // or a thread took the retained pages.
         if has {
             word.fetch_or(bit, Release)
         } else {

@@ -60,7 +60,7 @@ pub struct ClassStat {
     /// The number of committed pages that no live object touches.
     pub ready: u64,
     /// The number of pages that compaction could free. If zspages are committed whole, only pages
-    /// of whole zspages count.
+    /// of zspages that compaction could empty are counted.
     pub gain: u64,
     /// True if zspages are committed whole.
     pub whole: bool,

@@ -116,8 +116,8 @@ fn sleep() {
     _ = rustix::thread::nanosleep(&rustix::time::Timespec { tv_sec: 0, tv_nsec: 50_000 });
 }
 
-/// A wait for a lock, which takes longer each time. The lock is held for nanoseconds, except if its
-/// holder is preempted.
+/// A wait for a lock: first by spinning, then by yielding, and finally by sleeping. The lock is
+/// held for nanoseconds, except if its holder is preempted.
 #[derive(Default)]
 pub(crate) struct Backoff {
     rounds: u32,

@@ -57,9 +57,9 @@ fn bodies(pool: &Pool) -> usize {
     pool.classes().iter().map(|stat| zspages(stat) * bytes(stat.shape.objects)).sum()
 }
 
-/// After the pool has grown to each of `counts` objects, compaction moves objects that were stored
-/// under coarser plans to finer classes. After the pool has shrunk to each of `counts`, compaction
-/// moves all objects out of closed classes, and packs the headers.
+/// After the pool has grown to each number of objects in `counts`, compaction moves objects that
+/// were stored under coarser plans to finer classes. After the pool has shrunk to each of these
+/// numbers, compaction moves all objects out of closed classes, and packs the headers.
 fn pools_are_dense(order: u32, counts: [usize; 4]) {
     let mut rng = Rng::with_seed(seed(113));
     let geometry = Geometry::Native { order };

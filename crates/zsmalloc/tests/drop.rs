@@ -56,7 +56,7 @@ fn dropped_pools_leave_nothing() {
     for (before, after) in before.into_iter().zip(after) {
         assert!(after <= before + 4 * MIB, "{before} -> {after} bytes after {ROUNDS} rounds");
     }
-    // The measured values detect a leak, because existing pools raise these values.
+    // Existing pools raise the measured values, so these values would reveal a leak.
     let alive: Vec<_> = (0..8).map(filled).collect();
     let full = ["VmSize:", "RssAnon:"].map(status);
     assert!(full.iter().zip(after).all(|(full, after)| *full > after + 16 * MIB), "{full:?}");

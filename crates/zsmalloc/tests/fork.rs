@@ -161,9 +161,9 @@ fn a_guard_from_before_the_fork_holds_nothing_in_a_child() {
     }
 }
 
-/// In a child, one thread looks up entries while another thread uses the pool for the first time,
-/// and so repairs the pool. The thread that looks up entries is not lost. So the repairing thread
-/// waits for the look-ups to end before it frees nodes.
+/// In a child, a thread looks up entries, and so repairs the pool, while another thread uses the
+/// pool. The repair resets the counts of lost readers, but the thread that looks up entries is not
+/// lost, and remains counted as a reader.
 #[test]
 fn a_thread_that_looks_for_entries_in_a_child_is_not_lost() {
     let core = Arc::new(EntryPool::new(Config::default(), 1 << 17, Columns::default()).unwrap());
@@ -199,7 +199,8 @@ fn a_thread_that_looks_for_entries_in_a_child_is_not_lost() {
     }
 }
 
-/// In a child, earlier pins and exclusive locks lock nothing, and staged objects do not exist.
+/// In a child, pins and exclusive locks from before the fork lock nothing, and staged objects do
+/// not exist.
 #[test]
 fn locks_from_before_the_fork_hold_nothing_in_a_child() {
     let core = Arc::new(EntryPool::new(Config::default(), 100, Columns::default()).unwrap());

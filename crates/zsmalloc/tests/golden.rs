@@ -1,4 +1,4 @@
-//! Compares class tables with published figures. The figures are from the kernel's documentation
+//! Compares class tables with published values. The values are from the kernel's documentation
 //! (`UsedPercent`), the current kernel (`LeastWaste`), the patches of 2014 and 2016, and the
 //! multi-page series of 2024.
 #![allow(clippy::unwrap_used)]
@@ -155,8 +155,7 @@ fn multi_page_classes_of_2024() {
         assert_eq!((table.watermark(0), table.largest()), (3632, 4096 << order));
         let unmerged = KernelGeometry { merge: false, ..kernel };
         let table = Geometry::Kernel(unmerged).table().unwrap();
-        // The published number of sizes includes the page size, although that is the last size of
-        // the run up to a page.
+        // The published number of sizes above a page includes the page size itself.
         assert_eq!(table.classes().iter().filter(|class| class.size > 4096).count() + 1, sizes);
     }
 }

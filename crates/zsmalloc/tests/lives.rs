@@ -1,5 +1,4 @@
-//! Tests IDs of zspages that are reused in other classes while a compacting thread looks up the
-//! zspages' headers.
+//! Reuses IDs of zspages in other classes, while a compacting thread looks up headers by these IDs.
 #![allow(clippy::unwrap_used)]
 
 use fastrand::Rng;

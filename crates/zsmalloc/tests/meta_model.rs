@@ -10,8 +10,8 @@ use std::sync::Arc;
 use testkit::seed;
 use zsmalloc::meta::{Cache, CacheStat, Error, MetadataArena};
 
-/// The slabs by offset with their objects in use, and the retained pages. A retained page is given
-/// by its slab and its number in the slab.
+/// The objects in use of each slab, by the slab's offset, and the retained pages. A retained page
+/// is given by its slab and its number in the slab.
 #[derive(Default)]
 struct Model {
     slabs: BTreeMap<u64, BTreeSet<usize>>,

@@ -111,8 +111,8 @@ fn moving_objects_down_makes_a_cache_dense() {
         let packed = bytes.div_ceil(page_size());
         assert!(pages <= packed + packed / 32 + 2, "{size}: {pages} pages, {packed} would do");
         arena.check();
-        // The limit allows a few pages each for sections, descriptors, their bits, maps, and tables
-        // of addresses.
+        // The limit allows a few pages for each of these: sections, descriptors, their bitmaps,
+        // page maps, and tables of addresses.
         let metadata = arena.bytes() - pages * page_size();
         assert!(metadata <= 12 * page_size() + bytes / 100, "{size}: {metadata} bytes of metadata");
     }
@@ -140,7 +140,7 @@ fn stress(cache: &Cache, shared: &Mutex<Vec<(usize, u64)>>, seed: u64) {
                     free(own.swap_remove(nth));
                 }
             }
-            // Another thread than the allocating thread can free the object.
+            // A thread other than the allocating thread can free the object.
             15..25 if !own.is_empty() => {
                 let (object, stamp) = own.swap_remove(nth);
                 shared.lock().unwrap().push((object.expose_provenance().get(), stamp));

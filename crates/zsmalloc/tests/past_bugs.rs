@@ -515,7 +515,7 @@ fn compaction_at_the_limit_frees_pages() {
     }
 }
 
-/// The channel on which a request is sent to the other thread, and the channel of its answer.
+/// The channel of requests to the other thread, and the channel of that thread's answers.
 type Other = (Sender<()>, Receiver<[usize; 2]>);
 
 /// A supply that, once armed, delays a commit until another thread has answered.
@@ -537,8 +537,7 @@ impl Supply for Halting {
     }
 }
 
-/// Row 8: while one thread compacts, two calls by another thread that would compact return
-/// immediately.
+/// Row 8: while one thread compacts, two requests of another thread to compact return immediately.
 #[test]
 fn a_second_compactor_is_sent_away_at_once() {
     let supply = Arc::new(Halting { ask: Mutex::new(None), answer: Mutex::new(None) });

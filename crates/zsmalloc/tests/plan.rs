@@ -119,8 +119,7 @@ impl Store for Words {
     }
 }
 
-/// The maximum number of pages that moves to finer classes are allowed to need in addition to the
-/// pages that they free.
+/// The maximum number of pages by which moves to finer classes are allowed to enlarge a pool.
 const REFINED_MAX: usize = 8;
 /// The maximum number of objects at a time for order 0. For a larger `order` the number is smaller,
 /// so that the total bytes are the same.
@@ -274,7 +273,8 @@ fn classes_come_and_go_and_contents_stay() {
     }
 }
 
-/// An emptied pool needs little more memory than a new pool. Only some tables are never freed.
+/// An emptied pool needs little more memory than a new pool, because only some tables are never
+/// freed.
 #[test]
 fn an_emptied_pool_is_small() {
     for mut subject in subjects(0) {

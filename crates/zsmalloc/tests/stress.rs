@@ -158,8 +158,8 @@ impl Words {
             .map(|index| (index, self.core.read(index)))
             .collect();
         for _ in 0..2 {
-            // A pin of an empty entry can lock nothing, so another thread may have filled the entry
-            // after the pin.
+            // A pin of an entry that did not exist locks nothing, so another thread may have filled
+            // the entry since.
             let held = pins.iter().filter(|(_, pin)| pin.content() != Content::Inline(0));
             for (index, pin) in held {
                 self.compare(*index, pin.content());
@@ -252,8 +252,8 @@ fn stress_zspages_come_and_go_beside_trims() {
     assert_eq!(core.pages().used(), 0);
 }
 
-/// A retargeted entry refers to bytes that are already copied. The test has few entries, and reads
-/// take no longer than copies, so that reads and moves of the same object coincide.
+/// When a move retargets an entry, the object's bytes are already copied. The test has few entries,
+/// and a read takes no longer than a copy, so reads and moves of the same object often coincide.
 #[test]
 fn stress_reads_meet_moves() {
     const WORDS: u32 = 32;

@@ -1,5 +1,5 @@
-//! Tests of the table of entries through pools: threads, pins and stale handles while leaves are
-//! converted.
+//! Tests of the table of entries through pools. The tests use threads, pins and stale handles while
+//! leaves are converted.
 #![allow(clippy::unwrap_used)]
 
 use fastrand::Rng;
@@ -23,7 +23,8 @@ fn read(core: &EntryPool, slot: u32) -> Option<u32> {
     version_of(core.read(slot), slot)
 }
 
-/// Returns the version that a slot holds, after a check of all its bytes.
+/// Asserts that a slot holds bytes of its own, and returns their version. Returns `None` if the
+/// slot has no object.
 fn version_of(pin: EntryReadGuard<'_>, slot: u32) -> Option<u32> {
     let Content::Object { bytes, .. } = pin.content() else { return None };
     let seed = u64::from_ne_bytes(*bytes.first_chunk().unwrap());
@@ -43,7 +44,7 @@ fn write(
     let mut mine = vec![None; (slots / writers) as usize];
     let mut version = 0;
     while !stop.load(Relaxed) {
-        // All writers empty and fill leaves in turn, in the same phase.
+        // In one phase all writers fill leaves, and in the next phase all writers empty leaves.
         let fill = (done.load(Relaxed) / (32 * slots as u64)).is_multiple_of(2);
         let stored = if fill { rng.u32(1..100) } else { 1 };
         let operations = rng.u32(1..3000);
@@ -161,8 +162,8 @@ fn a_stale_handle_is_never_taken_for_a_live_one() {
     assert!(pool.is_empty());
 }
 
-/// Handle slots that are reused often are removed from the table between uses, or are kept so that
-/// the generations of other slots are not raised.
+/// A rebalance removes a free handle slot from the table, unless the removal would raise the
+/// generations of the leaf's other slots too far.
 #[test]
 fn much_used_cells_age_alone() {
     let pool = Pool::new(Config::default()).unwrap();
@@ -189,7 +190,8 @@ fn fill(core: &EntryPool, slots: &[u32]) -> usize {
     core.bytes() - empty
 }
 
-/// Fills slots and empties them. Returns the maximum number of bytes per filled slot.
+/// Fills slots, rebalances the pool, and empties the slots. Returns the number of bytes per filled
+/// slot before or after the rebalance, whichever is larger.
 fn bytes_of(pattern: &str, slots: &[u32]) -> f64 {
     let core = EntryPool::new(Config::default(), u32::MAX as u64, Columns::default()).unwrap();
     let empty = core.bytes();
@@ -239,7 +241,8 @@ fn slots_far_apart_cost_little_more() {
     assert!(random - dense < 12.0, "{random} bytes");
 }
 
-/// A thread that holds a guard stores, frees and rebalances. No operation waits for the guard.
+/// A thread stores and frees objects and rebalances the pool while it holds a guard. No operation
+/// waits for the guard.
 #[test]
 fn a_guard_keeps_nothing_but_its_own() {
     let pool = Pool::new(Config::default()).unwrap();

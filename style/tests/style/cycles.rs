@@ -131,8 +131,8 @@ fn cycles_are_found_whatever_they_are_written_as() {
 #[test]
 fn what_is_no_cycle_is_not_told() {
     let fine = [
-        // Uses that are part of no cycle: of a parent, in tests, and of a crate or a variable with
-        // a module's name.
+        // Uses that form no cycle: uses of a parent, uses in tests, and uses of a crate or a
+        // variable with a module's name.
         ("use b::B; mod b; struct L;", "use super::L; pub struct B;", ""),
         (
             "mod b; mod c;",

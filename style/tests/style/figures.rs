@@ -5,8 +5,8 @@
 //! next citation or heading, must be in the cited results.
 //!
 //! Figures are compared as text. If the row or the column of a table names an input (heap, source,
-//! system), only results for that input count. A test of `bench` checks the text that `make
-//! figures` writes, so this rule ignores it.
+//! system), only results for that input are considered. A test of `bench` checks the text that
+//! `make figures` writes, so this rule ignores it.
 
 use std::collections::BTreeSet;
 
@@ -32,7 +32,7 @@ struct Result {
     value: f64,
 }
 
-/// A figure as a text writes it.
+/// A figure, as written in a document.
 #[derive(Debug, PartialEq)]
 struct Figure {
     text: String,

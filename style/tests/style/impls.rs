@@ -1,9 +1,9 @@
 //! The inherent methods of a type must be in one file. Calls of inherent methods must form no cycle
 //! among the files of a crate.
 //!
-//! For each crate, the rule counts the files that contain methods of a type, beyond the first file,
-//! and the files in cycles. Two forms of calls are recognized: `Type::name()`, and `value.name()`
-//! if `value` is `self`, a parameter, or a field of either.
+//! For each crate, the rule counts the files that contain methods of a type (except the first file
+//! of each type), and the files in cycles. Two forms of calls are recognized: `Type::name()`, and
+//! `value.name()` if `value` is `self`, a parameter, or a field of either.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -79,7 +79,7 @@ impl<'m> Types<'m> {
         }
     }
 
-    /// Returns the crate's type that `ty` names or refers to in the module `at`.
+    /// Returns the type of the crate that `ty` names or refers to. `ty` is in the module `at`.
     fn find(&self, at: usize, ty: &syn::Type) -> Option<Type> {
         let path = match ty {
             syn::Type::Reference(inner) => return self.find(at, &inner.elem),
@@ -206,8 +206,8 @@ fn add_cycles(modules: &[Module], types: &Types, count: &mut Count) {
     }
 }
 
-/// Counts, by crate, the files that contain methods of a type, beyond the first, and the files in
-/// cycles.
+/// Counts, by crate, the files that contain methods of a type (except the first file of each type),
+/// and the files in cycles.
 fn counts(tree: &Tree) -> (Counts, Counts) {
     let (mut split, mut cycles) = (Counts::new(), Counts::new());
     for dir in tree.crates() {

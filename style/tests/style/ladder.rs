@@ -1,5 +1,5 @@
-//! A crate is allowed to use only crates of this repository that precede it in the list of
-//! `crates/README.md`, the ladder.
+//! A crate is allowed to use another crate of this repository only if that crate precedes it in the
+//! list of `crates/README.md`, the ladder.
 
 use crate::ratchet::{self, Counts, add};
 use crate::tree::Tree;

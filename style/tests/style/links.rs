@@ -12,7 +12,7 @@ const PATHS: [&str; 7] = [".jsonl", ".md", ".py", ".rs", ".sh", ".svg", ".toml"]
 /// Placeholders in a path.
 const BLANKS: [&str; 4] = ["DIR", "FILE", "NAME", "PATH"];
 
-/// Returns whether a piece of code is a path in the repository without placeholders.
+/// Returns whether a piece of code has the form of a path in the repository, and no placeholders.
 fn is_path(code: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-./".contains(&byte);
     code.contains('/')

@@ -23,7 +23,7 @@ pub struct Sentence {
 }
 
 impl Sentence {
-    /// Returns the line of the file that contains the byte of `text` at `at`.
+    /// Returns the number of the line with the byte `at` of `text`.
     pub fn line(&self, at: usize) -> usize {
         let nth = self.lines.partition_point(|(start, _)| *start <= at);
         self.lines[nth.max(1) - 1].1
@@ -68,8 +68,8 @@ fn add(block: &Block, line_of: impl Fn(usize) -> usize, found: &mut Vec<Sentence
     }
 }
 
-/// Returns the sentences of `comments`, which are in the order of lines. A line with columns begins
-/// a paragraph.
+/// Returns the sentences of `comments`, which are in the order of lines. A line with columns, which
+/// are separated by three or more spaces, begins a paragraph.
 fn of_comments(comments: &[Comment]) -> Vec<Sentence> {
     let (mut text, mut lines) = (String::new(), Vec::new());
     let mut last: Option<&Comment> = None;

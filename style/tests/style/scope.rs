@@ -73,7 +73,7 @@ impl Collector<'_> {
 
     fn import(&mut self, name: String, path: Vec<String>, line: usize) {
         self.0.uses.push((path.clone(), line));
-        // After `use a::a` of a module `a`, `a` still names the module.
+        // If the module `a` is declared, `a` still names this module after `use a::a`.
         self.0.names.entry(name).or_insert(Name::Alias(path));
     }
 

@@ -2,7 +2,7 @@
 //! provide the seed of each generator.
 //!
 //! The rule does not follow values, so it checks names. The argument of `with_seed` and similar
-//! functions must contain a name with `seed`. A seed must not be a literal, a constant or the
+//! functions must use a name that contains `seed`. A seed must not be a literal, a constant or the
 //! counter of a loop.
 
 use std::collections::{BTreeSet, HashMap};
@@ -78,9 +78,9 @@ fn is_fixed(value: &Expr) -> bool {
 /// The index of a function's parameter named `seed`, and the function's line.
 type Function = (Option<usize>, usize);
 
-/// The functions of a file by name, and the lines that assign a fixed seed to a name with `seed`.
-/// The name of a method is `Type::name`. A variable counts as a function without a parameter named
-/// `seed`.
+/// The functions of a file by name, and the lines that assign a fixed seed to a name that contains
+/// `seed`. The name of a method is `Type::name`. A variable counts as a function without a
+/// parameter named `seed`.
 #[derive(Default)]
 struct Named {
     functions: HashMap<String, Function>,

@@ -12,12 +12,12 @@ use crate::source::Facts;
 const LEFT_OUT: [&str; 5] = ["target", "artifacts", "corpus", "coverage", "shared"];
 /// A generated document. A test of `bench` compares this document with the results.
 const GENERATED: &str = "docs/results/report.md";
-/// The kinds of files whose text rules read. Rules use only the names of other files.
+/// Rules read the text of files of these kinds. Rules use only the names of other files.
 const TEXTS: [&str; 17] = [
     "c", "cc", "conf", "h", "hpp", "in", "js", "jsonl", "md", "py", "pyi", "rs", "s", "sh",
     "socket", "toml", "txt",
 ];
-/// The names of files whose text rules read, although their names have no kind.
+/// Rules also read the text of files with these names, which have no kind.
 const TEXTS_BY_NAME: [&str; 3] = ["Makefile", "postinst", "postrm"];
 
 /// The files, in the order of their paths. A path begins at the root and has the separator `/`.

@@ -59,7 +59,7 @@ pub const CASES: &[Case] = &[
     }),
     ("io_uring_setup", |t| vec![1, t.zeros(120)]),
     ("io_uring_enter set", |t| match ring(t) {
-        // The kernel reads the set only if the call is allowed to wait.
+        // The kernel reads the signal set only if the call is allowed to wait.
         Some(ring) => vec![ring, 0, 0, 1, t.room(8, Need::Maybe), 8],
         None => vec![],
     }),

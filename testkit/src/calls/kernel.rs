@@ -22,8 +22,8 @@ pub fn raw(number: i64, arguments: &[usize]) -> i64 {
     }
 }
 
-/// Returns the result `answer` of a function of the C library, after an assertion that it is not an
-/// error.
+/// Asserts that `answer`, the result of a function of the C library, is not an error. Returns
+/// `answer`.
 pub fn done(answer: i32) -> usize {
     assert!(answer >= 0, "{}", std::io::Error::last_os_error());
     answer as usize

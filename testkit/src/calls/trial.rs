@@ -20,11 +20,11 @@ pub enum Need {
     /// The kernel accesses the object only in certain states of the system, so its access is not
     /// checked.
     Maybe,
-    /// The row of the table defines the start of the object, but not its end.
+    /// The table of system calls defines the start of the object, but not its end.
     Unknown,
 }
 
-/// The part of an object's memory that is made inaccessible.
+/// The part of a trial that is spoiled: the memory of an object, or registers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Spoil {
     Nothing,

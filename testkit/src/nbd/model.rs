@@ -51,7 +51,7 @@ pub enum Event {
     },
     Haggle(u32, Data),
     Ask(Request),
-    /// The client disconnects after this number of the option's bytes, and never sends all of them.
+    /// The client sends this number of the option's bytes, but never all of them, and disconnects.
     HaggleInPart(u32, Data, usize),
     AskInPart(Request, usize),
     /// Sends bytes that begin neither an option nor a request.
@@ -224,7 +224,7 @@ impl NbdModel {
         self.connect(3);
     }
 
-    /// Returns a stamp for the contents of the next request. Each request has another stamp.
+    /// Returns a stamp for the contents of the next request. Each request has a different stamp.
     fn stamp(&self) -> u64 {
         (self.report.clients as u64) << 32 | self.session.requests
     }

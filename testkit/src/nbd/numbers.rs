@@ -1,5 +1,5 @@
 //! Numbers of the NBD protocol, from its public document (`doc/proto.md` of the NetworkBlockDevice
-//! project). The server has its own numbers, so a wrong number in the server is detected.
+//! project). The server does not use these constants, so a wrong number in the server is detected.
 
 pub const NBDMAGIC: u64 = 0x4e42_444d_4147_4943;
 pub const IHAVEOPT: u64 = 0x4948_4156_454f_5054;

@@ -75,7 +75,7 @@ pub struct Session {
     options: usize,
     has_zeroes: bool,
     is_structured: bool,
-    /// The name for which `base:allocation` was chosen.
+    /// The export name with which the client chose `base:allocation`.
     context: Option<String>,
 }
 

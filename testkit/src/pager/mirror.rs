@@ -88,8 +88,8 @@ impl Mirror {
     /// Compares `len` bytes at `at`. Each byte is read once.
     pub fn compare(&self, at: usize, len: usize) {
         let expected = &self.expected()[at..at + len];
-        // SAFETY: the slice of `expected` has checked the range. Other threads write only the
-        // values that the bytes already have.
+        // SAFETY: slicing `expected` has checked the range. Other threads write only the values
+        // that the bytes already have.
         let memory = unsafe { std::slice::from_raw_parts(self.pointer(at), len) };
         let mut found = Vec::with_capacity(len.min(COMPARED));
         for (nth, (memory, expected)) in

@@ -25,7 +25,7 @@ pub struct Setup {
     pub limit: Option<u64>,
     pub store_limit: Option<u64>,
     pub checksums: bool,
-    /// Whether children have a copy of the region with every backend.
+    /// Whether children have a copy of the region, regardless of the backend.
     pub is_copied: bool,
     /// Whether the region manages memory that the program used before.
     pub is_managed: bool,

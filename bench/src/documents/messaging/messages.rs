@@ -1,12 +1,12 @@
 //! Groups of senders and receivers. Every sender sends messages to every receiver of its group, and
 //! the receiver frees them. Each message has an object from each of two caches. `perf bench sched
 //! messaging` sends messages through sockets. A socket buffer has objects from two caches, of 512
-//! and 256 bytes. A thread of this program caches the number of objects that the kernel caches for
-//! a processor.
+//! and 256 bytes. A thread of this program caches as many objects as the kernel caches for a
+//! processor.
 //!
 //! The work is scaled to two processors. Each of the 50 groups has 2 senders and 2 receivers, which
-//! are threads. In `perf bench`, a group has 20 senders and 20 receivers, which are processes. This
-//! experiment and `perf bench` use 1000 loops.
+//! are threads. In `perf bench`, a group has 20 senders and 20 receivers, which are processes. In
+//! this experiment and in `perf bench`, each sender sends 1000 messages to each receiver.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
@@ -33,9 +33,9 @@ const EXCHANGES: usize = 10;
 const DATA: (usize, Tunables) = (512, Tunables { limit: 54, batchcount: 27 });
 const HEAD: (usize, Tunables) = (256, Tunables { limit: 120, batchcount: 60 });
 
-/// Returns the seconds of an exchange in each pair of runs. One run of a pair uses `layout`; the
-/// other uses the layout of slabs before Linux changed it in 2013. A trial makes only one exchange
-/// in each run.
+/// Returns the average seconds of an exchange in each run, for both runs of each pair. One run of a
+/// pair uses `layout`; the other uses the layout of slabs before Linux changed it in 2013. A trial
+/// makes only one exchange in each run.
 pub(super) fn times(layout: Layout, loops: u64, is_trial: bool) -> Result<Vec<Vec<f64>>, Error> {
     let exchanges = if is_trial { 1 } else { EXCHANGES };
     let mut expected = None;

@@ -43,7 +43,8 @@ pub struct Exchange {
     seed: u64,
 }
 
-/// Returns the misses of `loops / SHARE` loops. A trial runs only one schedule.
+/// Returns the cache misses of exchanges with `loops / SHARE` loops. A trial runs only one
+/// schedule.
 pub(super) fn counted(loops: u64, seed: u64, is_trial: bool) -> Result<Misses, Error> {
     let schedules = if is_trial { 1 } else { SCHEDULES };
     let loops = (loops / SHARE).max(1);

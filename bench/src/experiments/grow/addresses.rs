@@ -1,5 +1,6 @@
-//! A space without free addresses and without committed pages. The figures are the time to allocate
-//! an extent for a zspage, and the time to commit a page under a limit of all memory.
+//! Address spaces whose addresses are all allocated, without committed pages. The figures are the
+//! time to free and allocate an extent for a zspage, and the time to commit a page under a limit on
+//! the total memory.
 #![allow(unsafe_code)]
 
 use std::sync::{Arc, OnceLock, Weak};
@@ -42,8 +43,8 @@ pub(super) fn run(job: &Job, report: &mut Report<'_>) -> Result<(), Error> {
     report_growth(what, &committed, SMALL.len(), report)
 }
 
-/// A supply that grants pages while the memory of the space is below a limit. A device has a
-/// similar supply.
+/// A supply that grants pages while the space uses less memory than a limit. A device has a similar
+/// supply.
 #[derive(Debug)]
 struct Total {
     space: OnceLock<Weak<Space<()>>>,
@@ -64,7 +65,7 @@ impl Supply for Total {
 struct Taken {
     bytes: u64,
     space: Arc<Space<()>>,
-    /// The last extents of the space.
+    /// The extents that were allocated last.
     last: Vec<ExtentId>,
 }
 
@@ -107,7 +108,8 @@ impl Taken {
         Ok(watch.seconds() * 1e9 / operations as f64)
     }
 
-    /// Returns the time in nanoseconds to charge and grant a page. The page is not touched.
+    /// Returns the time in nanoseconds to charge a page to the space's budget, and to grant it. The
+    /// page is not touched.
     fn commit(&self, operations: u64) -> Result<f64, Error> {
         let before = self.space.budget().used() as u64;
         let mut watch = Stopwatch::new(Clock::ThreadCpu);

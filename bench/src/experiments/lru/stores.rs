@@ -37,8 +37,9 @@ impl Store for Ours {
         Ok(())
     }
 
-    /// The cache is full when a twentieth of the documents have been evicted. The first evictions
-    /// can remove only documents that were stored before the dictionary was trained.
+    /// The cache is full when a twentieth of the documents have been evicted. Earlier evictions do
+    /// not show that the cache is full, because they can remove documents that were stored before
+    /// the dictionary was trained.
     fn is_full(&self, stored: u64) -> bool {
         (self.0.len() as u64) < stored * 19 / 20
     }

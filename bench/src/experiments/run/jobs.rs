@@ -18,8 +18,7 @@ pub(super) struct Job {
     /// The options of `uzram run` besides the limit.
     pub(super) options: &'static [&'static str],
     make: Make,
-    /// If the program has a garbage collector with a limit of its own, limits the heap to a number of
-    /// bytes.
+    /// For a program whose garbage collector can limit the heap: sets that limit in bytes.
     collector: Option<fn(&mut Prepared, u64)>,
 }
 
@@ -65,8 +64,8 @@ pub(super) const JOBS: [Job; 8] = [
 /// CPython with a heap.
 pub(super) const HEAP: Job = job("heap", "python3", "python3", 1.8, heap);
 
-/// Jobs that read and write a million single bytes. Each program uses another C library, and one
-/// program uses none.
+/// Jobs that read and write a million single bytes. The programs use glibc, linked dynamically or
+/// statically, musl, or no C library.
 pub(super) const BYTES: [Job; 4] = [
     job("dd bs=1", "dd", "coreutils", 1.0, bytes),
     job("busybox dd bs=1", "busybox", "busybox-static", 1.0, busybox_bytes),
@@ -79,7 +78,7 @@ pub(super) fn names() -> impl Iterator<Item = &'static str> {
     JOBS.iter().chain(&BYTES).chain([&HEAP]).map(|job| job.name)
 }
 
-/// The size in bytes of the file whose words Go and Java index.
+/// The size in bytes of the file whose words the jobs `Go` and `Java` index.
 const INDEXED: u64 = 24_000_000;
 
 type Make = fn(&Place, &str) -> Result<Vec<String>, Error>;
@@ -161,8 +160,8 @@ fn sqlite(place: &Place, python: &str) -> Result<Vec<String>, Error> {
     Ok(words(python, &["-s", "-E", &script, &input, &cache.to_string(), &seed]))
 }
 
-/// Compresses one half of the input on each of two threads. With a larger dictionary, the program
-/// would read all its memory continually, so no memory would be cold.
+/// Compresses one half of the input on each of two threads. The dictionary is small, because with a
+/// larger one the program would read all its memory continually, so no memory would be cold.
 fn xz(place: &Place, xz: &str) -> Result<Vec<String>, Error> {
     let bytes = place.scale.bytes(60_000_000);
     let input = place.input("lines", bytes)?;
@@ -201,7 +200,7 @@ fn compiled_bytes(place: &Place, command: Vec<String>, source: &str) -> Result<V
     Ok(words(&program, &[&place.scale.bytes(1_000_000).to_string()]))
 }
 
-/// Builds an index of the words of a file, which the garbage collector marks repeatedly.
+/// Builds an index of the words of a file. The garbage collector marks the index repeatedly.
 fn go_index(place: &Place, compiler: &str) -> Result<Vec<String>, Error> {
     let source = place.file("words.go", include_str!("programs/index.go"))?;
     let program = place.built(&words(compiler, &["build", "-o"]), &source)?;

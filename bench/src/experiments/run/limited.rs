@@ -22,7 +22,8 @@ const HEAP_WALL_MAX: [f64; 2] = [1.0, 1.2];
 const HEAP_CPU_MAX: f64 = 1.3;
 const WALL_MAX: f64 = 1.2;
 const PEAK_MAX: f64 = 1.05;
-/// The maximum ratio for programs with garbage collectors, with as much memory in all.
+/// The maximum ratio of the wall clock times for programs with garbage collectors, if both sides
+/// use the same total memory.
 const COLLECTED_WALL_MAX: f64 = 1.1;
 /// A turn that takes longer than this is the last turn.
 const TURN_LONGEST: Duration = Duration::from_secs(180);
@@ -32,8 +33,8 @@ const SMALLEST: f64 = 6e6;
 /// The ways to measure `uzram run`: the name, and whether the program runs without privileges.
 const WAYS: [(&str, bool); 2] = [("with every right", false), ("with none", true)];
 
-/// The name of a run whose limit equals all memory that the kernel's side uses, including
-/// compressed pages.
+/// The name of a run whose limit equals the total memory of the kernel's side, including compressed
+/// pages.
 const EVEN: &str = "with none and as much memory in all";
 
 /// A program at a limit.
@@ -104,8 +105,8 @@ struct Turn {
 /// The kernel's run, and the uzram run with the same memory.
 struct Theirs {
     outcome: Outcome,
-    /// The kernel's memory in bytes: the limit, and the compressed pages. No cgroup counts the
-    /// compressed pages.
+    /// The memory of the kernel's side in bytes: the limit plus the size of the compressed pages.
+    /// No cgroup counts the compressed pages.
     all: u64,
     /// The uzram run without privileges, with the limit `all`.
     even: Outcome,
@@ -229,7 +230,8 @@ impl Bench {
         Ok(())
     }
 
-    /// Runs all turns. The first side of a turn is the last side of the next turn.
+    /// Runs all turns. The kernel's side is first in turns 0, 2 and so on, and last in the other
+    /// turns.
     fn turns(&self, trial: &Trial<'_>, alone: &Outcome) -> Result<Vec<Turn>, Error> {
         let limit = trial.limit;
         let one = |side| run_side(trial.job, side, &self.place, false);
@@ -253,7 +255,7 @@ impl Bench {
                 let [none, every] = [ours(true)?, ours(false)?];
                 Turn { kernel: kernel()?, ours: [every, none] }
             });
-            // The next turn would take a similar time.
+            // The next turn would take as long.
             if turns.last().is_some_and(Turn::is_cut_off) || begun.elapsed() > TURN_LONGEST {
                 break;
             }

@@ -206,8 +206,9 @@ mod tests {
         Outcome { seconds: 1.0, cpu: 1.0, shown, peak, given_up: 0, stats, messages }
     }
 
-    /// Returns whether the figure of the output passes, and whether the figure of the memory
-    /// passes. The returned count is 1 if the program kept the limit, else 0.
+    /// Returns whether the output and the memory pass their checks, or `None` for memory that is
+    /// not checked because a message reports the exceeded limit. The returned count is 0 if the
+    /// memory fails.
     fn judged(ours: Outcome) -> ([Option<bool>; 2], f64) {
         let mut out = Vec::new();
         let mut report = Report::new(Form::Json, 1, &mut out);

@@ -23,7 +23,8 @@ const LIMIT: u64 = 64 << 20;
 /// The ways in which `uzram run` starts a program, each with its option.
 const WAYS: [(&str, &[&str]); 2] = [("injected", &[]), ("hosted", &["--no-inject"])];
 
-/// Measures these costs as a part of the experiment `name`.
+/// Measures the time in which programs start and the memory of an idle program, as a part of the
+/// experiment `name`.
 pub(super) fn run(
     name: &'static str,
     place: &Place,

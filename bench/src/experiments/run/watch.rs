@@ -21,7 +21,7 @@ pub(super) const LONGEST: Duration = Duration::from_secs(300);
 pub(super) struct Peak {
     /// Anonymous and shared memory, in bytes. Memory that several processes share is counted once.
     pub(super) anonymous: u64,
-    /// Anonymous and shared memory with page tables, in bytes.
+    /// Anonymous and shared memory plus page tables, in bytes.
     pub(super) with_tables: u64,
 }
 
@@ -107,7 +107,7 @@ fn parent(process: i32) -> Option<i32> {
 }
 
 /// Returns the memory of processes. A child of vfork that has not executed a program is not
-/// counted, because its parent's memory includes its memory.
+/// counted, because it shares its parent's memory.
 fn memory(processes: &[i32]) -> Peak {
     let processes: Vec<_> = processes.iter().filter(|&&process| !shares_memory(process)).collect();
     let sum = |file: &str, names: &[&str]| -> u64 {

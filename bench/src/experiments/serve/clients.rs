@@ -14,7 +14,7 @@ use crate::tool::Tool;
 const REMEDY: &str = "see its message; where it names the server, see the server's";
 const FIO: Tool = Tool { name: "fio", package: "fio", remedy: REMEDY };
 const NBDCOPY: Tool = Tool { name: "nbdcopy", package: "libnbd-bin", remedy: REMEDY };
-/// Options with which fio fills its buffer for each request, with data of which three quarters are
+/// Options with which fio fills its buffer for each request. Three quarters of the data are
 /// compressible.
 const COMPRESSIBLE: [&str; 3] =
     ["--refill_buffers", "--buffer_compress_percentage=75", "--buffer_compress_chunk=4k"];

@@ -1,5 +1,5 @@
-//! A heap that is evicted and filled again many times. Fills are in the order of addresses. The
-//! figures are the time of all rounds and the memory of the store.
+//! A heap that is evicted and filled again many times. The blocks are filled in the order of their
+//! addresses. The figures are the time of all rounds and the memory of the store.
 
 use zmem::{Advice, BackendKind};
 
@@ -14,7 +14,7 @@ use crate::turns::in_turns;
 /// The index of the signal backend among the measured backends.
 const SIGNAL: usize = 0;
 
-/// The times of all rounds.
+/// The times of all rounds, and the memory of the store.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Laps {
     /// The seconds of all evictions.

@@ -1,5 +1,6 @@
-//! The time with blocks of 16 KiB relative to the time with blocks of 4 KiB. The algorithm is zstd,
-//! as in the multi-page series. The region's ratio is compared with the raw codec's ratio.
+//! The times to evict and to fill blocks of 16 KiB, relative to the times with blocks of 4 KiB. The
+//! algorithm is zstd, as in the patch series. The ratios of a region are compared with the raw
+//! codec's ratios.
 
 use measure::clock::{Clock, Stopwatch};
 

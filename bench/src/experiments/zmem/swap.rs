@@ -14,7 +14,7 @@ use crate::report::{Bound, Figure, Report};
 use crate::summary::{median, ratio};
 use crate::turns::{each, in_turns};
 
-/// The default number of rounds. The series had 100 rounds.
+/// The default number of rounds. The patch series measured 100 rounds.
 const ROUNDS: u64 = 12;
 const BLOCKS: [usize; 2] = [4 << 10, 16 << 10];
 const OVER_KERNEL_MAX: f64 = 1.0;

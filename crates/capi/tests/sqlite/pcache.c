@@ -1,7 +1,7 @@
 /*
  * A page's bytes lie in a region, and stay at one address as SQLite requires. A page that SQLite
- * pins is locked, because SQLite passes it to system calls. Unpinned pages may be compressed. An
- * object cache holds SQLite's other data for each page.
+ * pins is locked in the region, because SQLite passes the page to system calls. Unpinned pages may
+ * be compressed. An object cache holds SQLite's other data for each page.
  *
  *   cache -- buckets by key --> page (an object) -- memory: 4096 bytes of the region
  *         `- unpinned pages, the least recently used first
@@ -16,7 +16,7 @@
 enum { PAGE_BYTES = 4096, BUCKETS = 8192 };
 
 struct page {
-    sqlite3_pcache_page page; /* for SQLite; the first field, so that the pointers are equal */
+    sqlite3_pcache_page page; /* what SQLite sees; first, so that both have one address */
     uint64_t slot;            /* the page's slot in the region */
     unsigned key;
     uzram_region_locked *locked; /* the lock while the page is pinned */

@@ -1,5 +1,6 @@
-//! `uzram analyze` forecasts the memory of a device. The command stores a sample on real devices,
-//! one for each algorithm, level and block size. The results are scaled to all the data.
+//! `uzram analyze` forecasts how much memory a device needs for given data. The command stores a
+//! sample on real devices, one for each algorithm, level and block size. The results are scaled to
+//! all the data.
 //!
 //! ```text
 //!   files | a process's pages -> population -> clusters, spread evenly -> sample

@@ -17,19 +17,19 @@ pub(crate) use args::ClassesArgs;
 struct Listing {
     #[serde(flatten)]
     names: GeometryNames,
-    /// The order of the blocks: an object has at most 4096 << order bytes.
+    /// The order of the blocks; a block has 4096 << `order` bytes, and an object at most as many.
     order: u32,
     /// The number of classes.
     class_count: usize,
-    /// For blocks of the order: the largest object size of which a zspage holds several objects.
+    /// For blocks of order `order`: the largest class size whose zspages hold more than one object.
     watermark: usize,
-    /// For blocks of the order: if the compressed length reaches this size, the block is stored
+    /// For blocks of order `order`: the minimum compressed length at which a block is stored
     /// uncompressed.
     huge_size: usize,
-    /// The number of classes for objects larger than a page, if an order is given.
+    /// The number of classes for objects larger than a page, if the order is not 0.
     classes_above_page: Option<usize>,
-    /// The number of object sizes that share these classes, plus the size of a page, which the
-    /// kernel counts too.
+    /// The number of object sizes that share these classes, plus one for the size of a page, which
+    /// the kernel counts too.
     sizes_above_page: Option<usize>,
     classes: Vec<Row>,
 }
@@ -86,7 +86,7 @@ fn above_page(table: &ClassTable) -> usize {
 }
 
 /// Returns the number of object sizes that share the classes for objects larger than a page, plus
-/// the size of a page. Returns `None` for a native geometry.
+/// one for the size of a page. Returns `None` for a native geometry, and if the order is 0.
 fn sizes_above_page(table: &ClassTable, order: u32) -> Option<usize> {
     let Geometry::Kernel(kernel) = table.geometry() else { return None };
     let unmerged = Geometry::Kernel(KernelGeometry { merge: false, ..kernel });
@@ -113,8 +113,8 @@ fn text(table: &ClassTable, order: u32) -> String {
     text + &closing_line(table, order)
 }
 
-/// Returns the last line: the number of classes, and the watermark and the huge size, both for
-/// blocks of a page and for blocks of the order.
+/// Returns the last line: the numbers of classes, the watermarks and the huge sizes, for blocks of
+/// one page and for blocks of order `order`.
 fn closing_line(table: &ClassTable, order: u32) -> String {
     let above = above_page(table);
     let bounds = |order| {

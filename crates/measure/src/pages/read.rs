@@ -12,7 +12,7 @@ use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 /// The purpose for which pages are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// The pages are stored. All data that can be read are used.
+    /// The pages are stored. All data that can be read are stored.
     Store,
     /// The pages are compared with stored pages. A file that has changed since the plan was made is
     /// left out.

@@ -3,7 +3,7 @@
 //! finalizer can use the cache.
 //!
 //! # Safety
-//! Python's functions are passed live objects of exactly the types that they require.
+//! This module passes to Python's functions only live objects of exactly the required types.
 #![allow(unsafe_code)]
 
 use pyo3::ffi;

@@ -19,8 +19,8 @@ use uzram::Locked;
 pub(crate) struct RegionLock(Mutex<Option<Held>>);
 
 struct Held {
-    /// The lock of the range. The lock is dropped before the user, because it borrows the user's
-    /// region.
+    /// The lock of the range. The lock is dropped before the user, because the lock borrows the
+    /// user's region.
     _locked: Locked<'static>,
     _user: User,
 }

@@ -49,7 +49,7 @@ impl Memory {
         lock(&self.0).users -= 1;
     }
 
-    /// Closes the region. To close a closed region has no effect.
+    /// Closes the region. Closing a closed region has no effect.
     ///
     /// # Errors
     /// Returns `BufferError` if the region has users.

@@ -127,7 +127,10 @@ def keys(rng):
 
 
 class Key:
-    """A key that equals the keys with its name. There are two hashes. Each comparison calls `compared`."""
+    """A key that equals every key of the same name. There are two hashes.
+
+    Each comparison calls `compared`.
+    """
 
     def __init__(self, name, compared=lambda: None):
         self.name, self.compared = name, compared
@@ -141,7 +144,7 @@ class Key:
 
 
 class Passing:
-    """An object that is pickled."""
+    """A class whose objects can be pickled."""
 
     def __getstate__(self):
         return 1
@@ -201,7 +204,7 @@ class Mappings(unittest.TestCase):
         return stats.evictions
 
     def put(self, cache, key, new):
-        """Stores a value. Returns whether the cache keeps the value, which may be too large."""
+        """Stores a value. Returns false if the value is too large for the cache."""
         told = []
         with mock.patch.object(sys, "unraisablehook", told.append):
             try:

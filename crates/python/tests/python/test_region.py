@@ -23,7 +23,7 @@ SIZE = 1 << 20
 
 
 def tight(size, **options):
-    """Returns a limit in bytes that a region of `size` bytes keeps only if half of it is compressed."""
+    """Returns a limit in bytes with which half of a region of `size` bytes must be compressed."""
     try:
         uzram.Region(size, 1, **options)
     except uzram.Error as error:
@@ -33,7 +33,7 @@ def tight(size, **options):
 
 
 def numbers(size):
-    """Returns `size` compressible bytes that differ everywhere."""
+    """Returns `size` compressible bytes, in which all aligned groups of 8 bytes differ."""
     return b"".join(b"%08d" % n for n in range(size // 8))
 
 

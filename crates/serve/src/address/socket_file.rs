@@ -34,9 +34,9 @@ impl Drop for SocketFile {
     }
 }
 
-/// Listens at a path that only this user can connect to. The socket is created and made ready under
-/// a random name. Then the socket is moved to the path if no file exists there, or exchanged for a
-/// stale socket. No lock is used, because another user could hold the lock.
+/// Listens at a path that only this user can connect to. The socket is created under a random name,
+/// and listens there. Then the socket is moved to the path if no file exists there, or exchanged
+/// for a stale socket. No lock is used, because another user could hold the lock.
 pub(super) fn listen_at(path: &Path) -> Result<Listening, AddressError> {
     let name = || path.display().to_string();
     let refused = |errno: Errno| AddressError::Refused { address: name(), errno: errno.into() };
@@ -107,7 +107,8 @@ impl HiddenSocket {
         }
     }
 
-    /// Replaces the socket `stale`. Returns false if another server has replaced `stale` first.
+    /// Replaces the socket `stale`. Returns false if another server has replaced or removed `stale`
+    /// first.
     fn replace_stale(&self, stale: Id, path: &Path) -> rustix::io::Result<bool> {
         let exchange = || fs::renameat_with(CWD, &self.path, CWD, path, RenameFlags::EXCHANGE);
         match exchange() {

@@ -9,7 +9,7 @@ const JOBS: [JobKind; 4] =
     [JobKind::Save, JobKind::Restore, JobKind::Recompress, JobKind::WriteBack];
 
 /// The byte that ends a request. A request without this byte is not carried out, because its client
-/// may have died before the end.
+/// may have died before it sent the whole request.
 pub(super) const END: u8 = 0;
 
 /// A client's request.
@@ -40,8 +40,8 @@ impl Request {
         }
     }
 
-    /// Returns whether a server that is ending carries the request out. A request for a change of
-    /// the disk's data is not carried out.
+    /// Returns whether a server that is ending carries the request out, because the request only
+    /// reads, saves the disk, or cancels a job.
     pub(super) fn is_for_the_end(&self) -> bool {
         match self {
             Request::Show(_) | Request::Stat | Request::Job(JobKind::Save, _) => true,

@@ -1,10 +1,10 @@
 //! The device as files: `disk` is the device itself, `attr/NAME` its attributes, `classes` its size
 //! classes.
 //!
-//! All files are read and written with direct I/O. The page cache would keep uncompressed copies of
-//! the disk's data. The length of an attribute is unknown until the attribute is read. The module
-//! `files` provides the contents of files, `node` lists the files, and `calls` handles the kernel's
-//! requests.
+//! All files are read and written with direct I/O, because the page cache would keep uncompressed
+//! copies of the disk's data, and the length of an attribute is unknown until the attribute is
+//! read. The module `files` provides the contents of files, `node` lists the files, and `calls`
+//! handles the kernel's requests.
 
 mod calls;
 mod files;
@@ -40,7 +40,7 @@ use zram::room;
 pub enum Mapping {
     /// Shared mappings are refused (ENODEV). Private mappings are allowed.
     Private,
-    /// Shared mappings are allowed, which need Linux 6.6 or newer.
+    /// Shared mappings are allowed. They need Linux 6.6 or newer.
     Shared,
 }
 

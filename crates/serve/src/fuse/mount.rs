@@ -1,9 +1,9 @@
 //! Mounts the file system, and unmounts only mounts of this process.
 //!
-//! The FUSE library gets only the connection. With the path, the library would at its end unmount
-//! any file system that is mounted there. A mount is identified by the number of its file system,
-//! which is unique while the mount's connection exists. The mount is unmounted by a descriptor, so
-//! a later mount at the same path is not affected.
+//! The FUSE library gets only the connection. If the library had the path too, it would unmount at
+//! its end any file system that is mounted there. A mount is identified by the number of its file
+//! system, which is unique while the mount's connection exists. The mount is unmounted by a
+//! descriptor, so a later mount at the same path is not affected.
 
 use super::node::Node;
 use crate::holders;
@@ -98,7 +98,8 @@ impl Mount {
 
 impl Drop for Mount {
     fn drop(&mut self) {
-        // `drop` can't report a failure, but an earlier call has reported it.
+        // `drop` can't report a failure. `Mounted::stop` calls `detach` before, and logs its
+        // failure.
         let _ = self.detach();
     }
 }

@@ -17,7 +17,7 @@ pub(super) struct Client {
     socket: Socket,
     state: State,
     came: Instant,
-    /// The end of the time limit of the present state.
+    /// The time at which the time limit of the present state expires.
     until: Instant,
 }
 
@@ -27,8 +27,8 @@ enum State {
     /// The server sends the answer. The value holds the answer, and the number of bytes that were
     /// sent.
     Answering(String, usize),
-    /// The server drops bytes after the answer. The value holds the number of further bytes that
-    /// are dropped at most.
+    /// The server drops bytes after the answer. The value is the maximum number of further bytes to
+    /// drop.
     Draining(usize),
 }
 
@@ -66,7 +66,7 @@ impl Client {
         }
     }
 
-    /// Returns the event for which the server waits, on the client's socket.
+    /// Returns the client's socket, with the event for which the server waits.
     pub(super) fn polled(&self) -> PollFd<'_> {
         let is_sending = matches!(self.state, State::Answering(..));
         PollFd::new(&self.socket, if is_sending { PollFlags::OUT } else { PollFlags::IN })
@@ -78,8 +78,8 @@ impl Client {
     }
 
     /// Returns the time from which the client can be evicted in favor of another client. If the
-    /// client has received its answer, this is the time of its connection, else that time plus
-    /// `grace`.
+    /// whole answer was sent, this is the time at which the client connected. Otherwise, it is that
+    /// time plus `grace`.
     pub(super) fn stays_until(&self, grace: Duration) -> Instant {
         match self.state {
             State::Draining(_) => self.came,

@@ -81,8 +81,8 @@ impl Clients {
         while self.wait(door) {
             self.all.retain_mut(|client| client.step(text));
             self.end_late();
-            // At most CLIENTS connections are accepted in one pass, because earlier clients wait
-            // for the thread.
+            // At most CLIENTS connections are accepted in one pass, because the thread must also
+            // serve the earlier clients.
             for _ in 0..CLIENTS {
                 if self.room_at().is_some_and(|at| at > Instant::now()) {
                     break;

@@ -72,8 +72,8 @@ impl Task {
             Ok(Command::Read) => (true, len / 4, read_header(terms.replies) + len),
             Ok(Command::Write) => (true, len, DONE_MAX),
             // The cost of commands without a payload is proportional to the number of blocks in the
-            // range. Zeroing may read the blocks at both ends of the range, which keep a part of
-            // their data.
+            // range. Zeroing may read the first and the last block, if the range covers only a part
+            // of them.
             Ok(Command::Punch | Command::WriteZeroes) => (true, len / 64, DONE_MAX),
             Ok(Command::BlockStatus { .. }) => (false, len / 64, SHORT_MAX),
             Ok(Command::Flush) | Err(_) => (false, 0, DONE_MAX),

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! No lock is held while a worker receives or serves. A client that receives no replies blocks the
-//! worker that sends to this client. Then the client also blocks the workers that wait to send,
+//! worker that sends to this client. Other workers with replies for the client then also block,
 //! until no worker receives the client's requests.
 
 #[cfg(test)]
@@ -151,8 +151,8 @@ impl<S: Stream> Connection<'_, S> {
             self.end.lock().get_or_insert(end);
             self.receiving.end();
             if !has_left {
-                // Other workers may be waiting for the client. After DISC, the workers still have
-                // replies to send.
+                // Shuts the socket down, because other workers may be waiting for the client. After
+                // DISC, the socket stays open, because workers may still have replies to send.
                 self.stream.hang_up();
             }
         }
@@ -181,8 +181,8 @@ impl<S: Stream> Connection<'_, S> {
                 if batch.is_heavy() || input.header().is_some() {
                     break batch;
                 }
-                // This worker keeps the input, because a wake-up of another worker would take
-                // longer than this batch.
+                // This worker answers the batch and keeps the input, because waking another worker
+                // would take longer.
                 self.answer(batch)?;
             };
             if !self.receiving.is_awaited() {

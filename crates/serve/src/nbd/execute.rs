@@ -8,7 +8,7 @@ use crate::policy::WRITE_STEP;
 use rustix::io::Errno;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// The zeros that one step of a request to store zeros writes.
+/// The zeros that one write to the disk stores, for a request to store zeros.
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
 /// Carries out the requests of one connection.
@@ -78,7 +78,8 @@ impl Executor<'_> {
         let mut at = offset;
         while !payload.is_empty() {
             self.check_stop()?;
-            // Each step ends at a block boundary, so no block is written in two parts.
+            // Each step except the last ends at a block boundary, so no block is written in two
+            // parts.
             let step = (WRITE_STEP - at % WRITE_STEP).min(payload.len() as u64);
             let (now, rest) = payload.split_at(step as usize);
             self.terms.export.disk.write(at, now)?;

@@ -69,8 +69,8 @@ impl Exports {
     }
 
     /// Sets the maximum length of a write, and the memory for long writes of all clients. Both
-    /// values are `bytes`, rounded to a multiple of 256 KiB between 256 KiB and 32 MiB. A longer
-    /// write fails with ENOMEM.
+    /// values are `bytes`, but at least 256 KiB and at most 32 MiB, rounded down to a multiple of
+    /// 256 KiB. A longer write fails with ENOMEM.
     pub fn with_write_max(self, bytes: u64) -> Self {
         let bytes = bytes.clamp(READ_PART as u64, PAYLOAD_MAX.into()) as u32;
         Exports { write_max: bytes - bytes % READ_PART as u32, ..self }

@@ -27,9 +27,9 @@ pub(crate) struct ExtraWorker<'c> {
 }
 
 impl ExtraWorkers {
-    /// Returns another extra worker for a connection that has `own` extra workers, if its share
-    /// permits another one. Only one thread at a time is allowed to call this function for a
-    /// connection.
+    /// Returns another extra worker for a connection that has `own` extra workers, if `own` is less
+    /// than the number of free ones. Only one thread at a time is allowed to call this function for
+    /// a connection.
     pub(crate) fn take<'c>(&'c self, own: &'c AtomicUsize) -> Option<ExtraWorker<'c>> {
         let has = own.load(Relaxed);
         let one_more = |used: usize| (has < EXTRA_WORKERS.saturating_sub(used)).then_some(used + 1);

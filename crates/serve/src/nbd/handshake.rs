@@ -72,7 +72,7 @@ impl<'e> Handshake<'e> {
                 Stage::Options { no_zeroes } => self.option(&mut rest, no_zeroes, out)?,
             };
             match step {
-                // Answers are sent before they take more memory.
+                // From this size on, the answers are sent before the next option is handled.
                 Some(Step::More) if out.len() < ANSWERED_MAX => {}
                 Some(step) => return Ok((bytes.len() - rest.0.len(), step)),
                 None => return Ok((bytes.len() - left, Step::More)),

@@ -35,7 +35,7 @@ impl<'p> Deadline<'p> {
     }
 
     /// Returns an error if the deadline has passed. The deadline's time begins at the first call. A
-    /// caller calls this function once per wait.
+    /// caller that waits repeatedly calls this function for each wait.
     fn check(&mut self) -> Result<(), End> {
         let waited = self.since.get_or_insert_with(Instant::now).elapsed();
         if waited > self.limit || (self.hurry)() { Err(Fault::Stalled.into()) } else { Ok(()) }

@@ -2,10 +2,10 @@
 //! completely. All connections share this memory and wait for it in turn, so its size does not
 //! depend on the number of clients.
 //!
-//! The buffer of a finished write is kept for writes of its length. The first touch of new memory
-//! would take longer than the receipt of the payload. The spare buffers count towards the limit of
-//! this memory. The spare buffers are released when no long write has ended for a second. If the
-//! address space of the process is limited, no spare buffers are kept.
+//! The buffer of a finished write is kept for later writes of the same length, because the first
+//! touch of new memory would take longer than the receipt of the payload. The spare buffers count
+//! towards the limit of this memory. The spare buffers are released when no long write has ended
+//! for a second. If the address space of the process is limited, no spare buffers are kept.
 
 use super::buffer::Buffer;
 use crate::policy::{LARGE_BYTES_PER_SECOND, LARGE_GRACE, SPARE_WITHIN};

@@ -81,8 +81,8 @@ impl<'b> Replies<'b> {
         }
     }
 
-    /// Returns the buffer for a part's data, which follows the space for the part's header. A call
-    /// of [`read`](Self::read) makes the data part of a reply.
+    /// Returns the buffer for a part's data, which follows the space for the part's header. A later
+    /// call of [`read`](Self::read) adds the data to the replies.
     pub(crate) fn data(
         &mut self,
         request: &Request,

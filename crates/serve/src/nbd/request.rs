@@ -31,7 +31,7 @@ pub(crate) enum Kind {
     BlockStatus,
 }
 
-/// The operation for a valid request.
+/// The operation that a valid request asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Command {
     Read,

@@ -68,7 +68,8 @@ impl<'c, S: Stream> Sending<'c, S> {
         let mut at = request.offset;
         let mut output: Option<MutexGuard<'_, Output>> = None;
         while at < end {
-            // Each part ends at a block boundary, so no block is decompressed for two parts.
+            // Each part except the last ends at a block boundary, so no block is decompressed for
+            // two parts.
             let len = (READ_PART as u64 - at % READ_PART as u64).min(end - at);
             let part = DataPart { at, len: len as usize };
             let mut replies = Replies::new(room);

@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 /// sends.
 pub(crate) trait Stream: Sync {
     /// Waits for bytes. Returns the number of bytes received, which is 0 if the client sends no
-    /// more bytes. If no bytes arrive, returns `WouldBlock` from time to time, so that the caller
-    /// can check the time.
+    /// more bytes. If no bytes arrive for a while, returns `WouldBlock`, so that the caller can
+    /// check its time limit.
     fn receive(&self, buf: &mut [u8]) -> io::Result<usize>;
 
-    /// Sends some of the bytes, and returns their number. If the client receives no bytes, returns
-    /// `WouldBlock` from time to time.
+    /// Sends some of the bytes, and returns their number. If the client receives no bytes for a
+    /// while, returns `WouldBlock`.
     fn send(&self, bytes: &[u8]) -> io::Result<usize>;
 
     /// Shuts down both directions, and wakes the threads that wait to receive or send.

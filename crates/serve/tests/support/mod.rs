@@ -32,7 +32,7 @@ pub fn export(name: &str, disk: Arc<dyn Disk>, mode: Mode) -> Export {
     Export { name: name.to_owned(), description: format!("disk {name}"), disk, mode }
 }
 
-/// Returns the exports of a disk of 64 MiB: `disk`, and the read-only `fixed`.
+/// Returns two exports of one disk of 64 MiB: the writable `disk`, and the read-only `fixed`.
 pub fn exports() -> Exports {
     let disk: Arc<dyn Disk> = Arc::new(device(Config::new(64 * MIB).unwrap()));
     Exports::new([
@@ -104,8 +104,8 @@ impl Served {
     }
 }
 
-/// The maximum time until a server ends, regardless of its clients. Waits for requests have longer
-/// limits.
+/// The maximum time until a server ends, regardless of its clients. A wait for a request has a
+/// longer limit.
 pub const ENDS_WITHIN: Duration = Duration::from_secs(29);
 
 pub struct Client {
@@ -192,13 +192,12 @@ impl Client {
         self.reply_to(0)
     }
 
-    /// Receives a reply. Replies of some kinds have data of `len` bytes.
+    /// Receives a reply. A simple reply without an error has `len` bytes of data.
     pub fn reply_to(&mut self, len: u32) -> Reply {
         self.reply_by(|_| len)
     }
 
-    /// Receives a reply. If the reply's kind does not determine the length of its data,
-    /// `len(cookie)` is this length.
+    /// Receives a reply. A simple reply without an error has `len(cookie)` bytes of data.
     pub fn reply_by(&mut self, len: impl Fn(u64) -> u32) -> Reply {
         self.replies.next(&mut self.stream, len)
     }

@@ -1,4 +1,4 @@
-//! Measures the memory of the process for the examples, as the system counts it.
+//! Measures for the examples how much memory the process has according to the kernel.
 
 use std::fs;
 
@@ -6,9 +6,9 @@ use std::fs;
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[allow(dead_code, reason = "a test has it quick")]
 pub enum Amount {
-    /// A small amount for tests: a second or two.
+    /// An amount for tests, which takes a second or two.
     Quick,
-    /// The amount for a run of the program.
+    /// The amount for a normal run of the example.
     Full,
 }
 
@@ -28,8 +28,8 @@ pub fn anonymous_bytes() -> u64 {
 }
 
 /// Returns the result of `work`, and the growth of anonymous memory during `work` in bytes. Memory
-/// that `work` reuses after an earlier free is not counted. So the variant without uzram is
-/// measured second. Its memory can only be underestimated.
+/// that `work` reuses after an earlier free is not counted. Measure the variant without uzram
+/// second, so that this error can only favour that variant.
 pub fn measured<T>(work: impl FnOnce() -> T) -> (T, u64) {
     let before = anonymous_bytes();
     let made = work();

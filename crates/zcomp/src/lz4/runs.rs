@@ -1,12 +1,12 @@
-//! Changes the offsets of long matches of one repeated byte, or 8-byte word, to the offset that
-//! decodes fastest.
+//! Changes the offset of a long match that repeats 1, 2, 4 or 8 bytes to an offset that decodes
+//! fast.
 //!
 //! In noise the library's encoder tests every second position for a match, later only every third
 //! position, and so on. If a run follows the noise, the encoder finds a match between two tested
-//! positions. The offset of this match is the distance of the two positions, for example 7 after
-//! 1.6 KB of noise. The library's decoder copies offsets 1, 2 and 4 from a register, and offset 8
-//! by words of 8 bytes. At other small offsets, each load overlaps several earlier stores, and must
-//! wait for them.
+//! positions. The offset of this match is the distance between the two positions, for example 7
+//! bytes after 1.6 KB of noise. The library's decoder copies offsets 1, 2 and 4 from a register,
+//! and offset 8 by words of 8 bytes. At other small offsets, each load overlaps several earlier
+//! stores, and must wait for them.
 
 use crate::policy::{RUN_FAR_OFFSET, RUN_SHORT_BYTES, RUN_STRIDE};
 
@@ -19,15 +19,15 @@ const WORD_BYTES: usize = size_of::<u64>();
 const MATCH_BYTES_MIN: usize = 4;
 
 /// Returns true if `block`, the compressed form of `plain`, may contain a match that
-/// [`shorten_offsets`] changes. In pages this function detects every such match of 274 bytes or
-/// more.
+/// [`shorten_offsets`] changes. In the blocks of pages, this function detects every such match of
+/// 274 bytes or more.
 pub(super) fn has_slow_run(plain: &[u8], block: &[u8]) -> bool {
     repeats(plain) && has_slow_offset(block)
 }
 
 /// Returns true if at two positions, [`RUN_STRIDE`] bytes apart, an 8-byte word equals the word
-/// after it. Words are equal in a run that repeats one, two, four or eight bytes. In pages this
-/// function detects every such run of 271 bytes.
+/// after it. Words are equal in a run that repeats one, two, four or eight bytes. In whole pages,
+/// this function detects every such run of 271 bytes.
 fn repeats(plain: &[u8]) -> bool {
     let mut last = false;
     plain.chunks_exact(RUN_STRIDE).any(|chunk| {

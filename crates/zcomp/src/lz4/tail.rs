@@ -8,8 +8,8 @@
 //! match 8 bytes at a time. At small offsets, each of these copies waits for the previous copies.
 //! To avoid this, the library decompresses a shorter block, whose match has only [`SHORT_BYTES`]
 //! bytes. This module then copies the rest of the match. The shorter block is stored at the end of
-//! the output, where the match will be. A shorter block that is longer than the match does not fit
-//! in that place. If this block has few sequences, this module walks the sequences, and the library
+//! the output, where the match will be. If the shorter block is longer than the match, it does not
+//! fit there. If the original block has few sequences, this module then walks them, and the library
 //! decodes the block up to the match.
 
 use super::runs::Cursor;
@@ -59,18 +59,18 @@ impl<'b> Tail<'b> {
         (1..=start).contains(&offset).then_some(tail)
     }
 
-    /// Returns the decompressed length of the block with a match of [`SHORT_BYTES`].
+    /// Returns the decompressed length of the shorter block, whose match has [`SHORT_BYTES`] bytes.
     pub(super) fn short_bytes(&self) -> usize {
         self.start + SHORT_BYTES + LITERALS
     }
 
-    /// Writes the block, with a match of [`SHORT_BYTES`], to `room`, and returns this shorter
-    /// block. Returns `None` if `room` is too short.
+    /// Writes the shorter block, whose match has [`SHORT_BYTES`] bytes, to `room`, and returns it.
+    /// Returns `None` if `room` is too short.
     ///
-    /// If the shorter block decompresses to another length than [`short_bytes`](Self::short_bytes),
-    /// the original block does not end in this tail. If the length is equal and the block is valid,
-    /// the original block ends in this tail, because only a byte of a length can add 255 bytes of
-    /// output. A damaged block can decompress to wrong bytes of the right length.
+    /// If the shorter block does not decompress to [`short_bytes`](Self::short_bytes) bytes, the
+    /// original block does not end in this tail. If the length is equal and the block is valid, the
+    /// original block ends in this tail, because the removed bytes add so much output only as bytes
+    /// of a length. A damaged block can decompress to wrong bytes of the right length.
     pub(super) fn shortened<'r>(&self, room: &'r mut [u8]) -> Option<&'r [u8]> {
         let (head, end) = room.split_at_mut_checked(self.head.len())?;
         let (end, _) = end.split_first_chunk_mut()?;

@@ -1,5 +1,6 @@
-//! Tests blocks with long runs. The library's decoder alone can decompress the blocks. A block has
-//! the length of the output of the library's encoder. The match of a run always has a fast offset.
+//! Tests blocks with long runs. The library's decoder, without this crate's code, must decompress
+//! the blocks. A block must be as long as the output of the library's encoder. The match of a run
+//! must have a fast offset.
 
 use fastrand::Rng;
 use testkit::samples::{kinds, random, real, text};
@@ -10,7 +11,7 @@ use super::*;
 
 const PAGE: usize = 4096;
 
-/// Returns no dictionary, and a dictionary that shares content with the blocks.
+/// Returns `None`, and a dictionary that shares content with the blocks.
 fn dictionaries() -> [Option<Dictionary>; 2] {
     let content = [text(3000, 5), vec![0; 200], random(500, 5)].concat();
     [None, Some(Dictionary::new(content).unwrap())]

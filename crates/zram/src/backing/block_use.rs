@@ -1,5 +1,5 @@
-//! The state of the store's blocks: the number of objects in each block, and the objects being
-//! read.
+//! The state of the store's blocks: the number of objects in each block, and the objects that are
+//! being read.
 
 use crate::slot::BackingPlace;
 use crate::stats::columns;
@@ -22,7 +22,8 @@ pub struct BdStat {
 }
 
 impl fmt::Display for BdStat {
-    /// Writes the kernel's three columns, then the two counts of failures.
+    /// Writes the three columns of the kernel's `bd_stat`, then the numbers of failed reads and
+    /// writes.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let BdStat { bd_count, bd_reads, bd_writes, failed_reads, failed_writes } = *self;
         columns(f, &[bd_count, bd_reads, bd_writes, failed_reads, failed_writes])

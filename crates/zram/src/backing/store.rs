@@ -31,7 +31,7 @@ pub(crate) struct Store {
     is_left_behind: AtomicBool,
 }
 
-/// Prevents the reuse of a place while the guard exists. `entry` is the place's entry.
+/// Prevents the reuse of a place while the guard exists. `entry` refers to the place.
 #[derive(Debug)]
 pub(crate) struct PlaceGuard {
     store: Arc<Store>,
@@ -66,8 +66,8 @@ fn blocks_of(place: BackingPlace) -> Range<usize> {
 impl Store {
     pub(crate) fn new(backing: Arc<dyn Backing>) -> Result<Self, Error> {
         let blocks = backing.bytes().min(BACKING_BYTES_MAX) / SLOT_BYTES as u64;
-        // A trial allocation returns an error if memory for the table is refused. The zeroed table
-        // below takes memory only when it is touched.
+        // This trial allocation turns a refusal of memory for the table into an error. The zeroed
+        // table below takes memory only when it is touched.
         drop(with_room::<u16>(blocks as usize)?);
         let by = vec![0; blocks as usize].into();
         let used = BlockUse { by, stat: BdStat::default(), next: 0, being_read: Vec::new() };
@@ -128,7 +128,7 @@ impl Store {
         change(&mut self.used.lock().stat);
     }
 
-    /// Allocates a run of free blocks for writes. The run has at least `least` bytes and at most
+    /// Allocates a run of free blocks for writes. The run has room for `least` bytes, and at most
     /// `most` blocks.
     pub(crate) fn take_blocks(&self, least: usize, most: usize) -> Option<Range<usize>> {
         let mut used = self.used.lock();
@@ -162,7 +162,7 @@ impl Store {
         }
     }
 
-    /// Returns a guard of the place that an entry refers to. The caller has the entry locked.
+    /// Returns a guard of the place that an entry refers to. The caller has locked the entry.
     pub(crate) fn guard_place(self: &Arc<Self>, place: BackingPlace, entry: u32) -> PlaceGuard {
         let mut used = self.used.lock();
         match used.being_read.iter_mut().find(|hold| hold.place == place) {

@@ -1,10 +1,10 @@
 //! A stream's cache of decompressed blocks, so that consecutive reads of single slots decompress
 //! their block only once.
 //!
-//! Each cached block records the version of its block. A thread that changes a block's object first
-//! locks the block's entry, and then raises the version (zr-B4). A reader compares the versions
-//! while the block's entry is pinned. So a cached block with the current version equals the
-//! object's data.
+//! Each block has a version, and each cached copy records the version at the time of its
+//! decompression. A thread that changes a block's object first locks the block's entry, and then
+//! raises the version (zr-B4). A reader compares the versions while the block's entry is pinned. So
+//! a cached copy with the current version equals the object's data.
 
 use super::members::Members;
 use super::object::Packer;
@@ -98,9 +98,9 @@ impl BlockCache {
         self.blocks.iter().map(each).sum()
     }
 
-    /// Returns the decompressed block with this version. If the block is not cached, calls
-    /// `decode`, which writes the block's slots to a buffer. `decode` returns the set of slots that
-    /// it has written.
+    /// Returns the decompressed block `block` with the version `version`. If the block is not
+    /// cached, calls `decode`, which writes the block's slots to a buffer. `decode` returns the set
+    /// of slots that it has written.
     pub(crate) fn get<E>(
         &mut self,
         block: u32,

@@ -67,7 +67,7 @@ impl<'o> BlockObject<'o> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BlockKind {
-    /// The block has no object. Data of the block's slots are in the slots' own entries.
+    /// The block has no object. The data of the block's slots are in the slots' own entries.
     Empty,
     Object {
         bytes: usize,
@@ -94,7 +94,8 @@ impl BlockKind {
         }
     }
 
-    /// Returns the kind that follows from the length of the block's object alone.
+    /// Decodes an earlier content of an entry. Only the length of the block's object is known, so
+    /// the members are the empty set.
     pub(crate) fn of_old(old: Old, slots: u32) -> Self {
         match old {
             Old::Object { bytes: len, .. } => {

@@ -56,7 +56,7 @@ pub struct Recompressed {
 
 /// The result for one slot or block.
 enum Outcome {
-    /// The slot or block no longer matches the selection.
+    /// The slot or block does not match the selection any more.
     Left,
     Touched,
     Larger,
@@ -116,7 +116,7 @@ pub(crate) fn recompress(table: &Table, how: &Recompress) -> Result<Recompressed
     Ok(done)
 }
 
-/// Returns true if recompression with the algorithm of `priority` can make an object smaller.
+/// Returns true if the algorithm of `priority` is allowed to recompress such an object.
 fn is_eligible(priority: u8, threshold: Option<usize>, len: usize, flags: Flags) -> bool {
     !flags.has(Flags::INCOMPRESSIBLE)
         && flags.priority() < priority

@@ -2,8 +2,8 @@
 //!
 //! A first walk over all entries counts the objects of each length. Each further walk collects a
 //! limited number of objects, those with the greatest lengths that remain. So a selection needs
-//! little memory for any number of objects. A collected object can change at once, so a job checks
-//! each object again before processing it.
+//! little memory for any number of objects. A collected object can change before the job processes
+//! it, so the job checks the object again.
 
 use crate::block::BlockObject;
 use crate::layout::{Item, Layout};
@@ -23,13 +23,13 @@ pub enum Which {
     /// No condition.
     #[default]
     All,
-    /// The item was not accessed since it was marked idle.
+    /// The item has not been accessed since it was marked idle.
     Idle,
     /// The item is stored raw.
     Huge,
     /// The item is both huge and idle.
     HugeIdle,
-    /// No algorithm makes the item smaller.
+    /// A recompression with the last algorithm saved too little memory.
     Incompressible,
 }
 
@@ -129,8 +129,8 @@ pub(super) struct Candidates<'t, F> {
     /// The buckets of the current group, and the entry at which the walk of this group continues.
     group: Range<usize>,
     next: Option<u64>,
-    /// The collected items. The capacity suffices for the items of a group, and of one further step
-    /// of the walk. Items are returned from the end.
+    /// The collected items. The capacity suffices for `SELECT_ITEMS_MAX` items, and for the items
+    /// that one step of the walk adds. Items are returned from the end.
     gathered: Vec<(u16, u32)>,
 }
 
@@ -175,8 +175,8 @@ impl<'t, F: Fn(Item, usize, Flags) -> bool> Candidates<'t, F> {
             count <= SELECT_ITEMS_MAX
         };
         let start = (0..end).rev().take_while(fits).last();
-        // A bucket with more items than `SELECT_ITEMS_MAX` is a group of its own, whose walk has
-        // several steps.
+        // A bucket with more items than `SELECT_ITEMS_MAX` is a group of its own, which is
+        // collected in several parts.
         let start = start.unwrap_or(end.saturating_sub(1));
         self.group = start..end;
         self.next = Some(0);

@@ -26,7 +26,7 @@ use std::sync::Arc;
 use std::thread::{self, Scope, ScopedJoinHandle};
 use zsmalloc::Content;
 
-/// The first half of the job, which copies objects.
+/// The half of the job that copies objects.
 struct WritebackJob<'s, 't: 's> {
     committer: &'t Committer<'t>,
     /// The number of objects that the job has visited.

@@ -27,8 +27,8 @@ pub(super) fn read_blocks(
     Ok(())
 }
 
-/// Reads a part of one block. Returns `Blocked::Changed` if the block had no entry to pin, and was
-/// stored since.
+/// Reads a part of one block. Returns `Blocked::Changed` if the block had no entry to pin, and has
+/// been stored since then.
 fn read_block_range(
     request: &mut Request<'_>,
     pin: &EntryReadGuard<'_>,

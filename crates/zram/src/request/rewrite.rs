@@ -38,9 +38,9 @@ pub(super) fn rewrite_block(
         Some((patched, bytes)) if patched == nth => bytes,
         _ => decoded.slot(nth).unwrap_or_default(),
     };
-    // The algorithm of the old object, which may be one of recompression, also compresses the new
-    // object. But if `patch` contains new data, the device's own algorithm compresses the new
-    // object.
+    // The algorithm of the old object, which may be an algorithm for recompression, also compresses
+    // the new object. But if `patch` contains new data, the device's own algorithm compresses the
+    // new object.
     let priority = if patch.is_some() { DEVICE_PRIORITY } else { stored.priority };
     let object = packer.pack(members, priority, slot)?;
     let first = request.table.layout.first_slot(block);

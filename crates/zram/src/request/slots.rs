@@ -71,7 +71,7 @@ pub(super) fn free_slots(request: &Request<'_>, slots: Range<u64>) -> u64 {
 
 /// Returns true if the slot of a locked entry has become part of a block.
 fn is_in_block(table: &Table, slot: u32, entry: &EntryWriteGuard<'_>) -> bool {
-    // `has_blocks` is checked first, because a call of `content` locates the entry's object.
+    // `has_blocks` is checked first, because `content` takes time to locate the entry's object.
     table.layout.has_blocks() && slot::is_empty(entry.content()) && is_block_active(table, slot)
 }
 

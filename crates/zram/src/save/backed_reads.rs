@@ -118,7 +118,8 @@ impl BackingReader {
     /// Reads an object into `buffer`. `slot` is used only in error messages.
     ///
     /// # Errors
-    /// The object can't be read, or the read exceeds the time limit; [`Error::Cancelled`].
+    /// The object can't be read, or the read exceeds the time limit; [`Error::Cancelled`] if the
+    /// job is cancelled.
     pub(super) fn read(
         &self,
         guard: PlaceGuard,

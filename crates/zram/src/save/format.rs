@@ -11,7 +11,7 @@
 //!   trailer  a chunk whose first slot and end are both the end of the device. It has no records,
 //!            or, if slots are lost, one of kind `Lost` whose value is their number
 //! ```
-//! A chunk holds all data of the slots from `first slot` to before `end`. A block never lies in two
+//! A chunk holds all data of the slots from `first slot` to `end - 1`. A block never lies in two
 //! chunks.
 
 use crate::SLOT_BYTES;
@@ -32,7 +32,7 @@ pub(crate) const ALIGN: usize = 4096;
 pub(crate) const CHUNK_MAX: usize = 1 << 20;
 /// The number of algorithms in a header: the device's own and those for recompression.
 pub(crate) const ALGORITHMS: usize = 1 + SECONDARY_MAX;
-/// The length of an algorithm's name in bytes, padded with zeros.
+/// The length of an algorithm's name and the zeros that pad it, in bytes.
 pub(crate) const NAME: usize = 16;
 /// The length of a file's header before the dictionaries, in bytes.
 pub(crate) const FILE_HEAD_BYTES: usize = 36 + ALGORITHMS * (NAME + 4) + 4;
@@ -51,8 +51,8 @@ pub(crate) struct FileHead {
     pub(crate) disksize: u64,
     /// The order of the saved device's blocks.
     pub(crate) order: u32,
-    /// The name of each algorithm, or zeros for an unused priority, and the length of its
-    /// dictionary.
+    /// For each priority, the name of the algorithm, or zeros if there is none, and the length of
+    /// the algorithm's dictionary.
     pub(crate) algorithms: [([u8; NAME], u32); ALGORITHMS],
 }
 

@@ -118,7 +118,7 @@ impl<'r> SavedReader<'r> {
         let head = head.ok_or("it is too short").and_then(|of| ChunkHead::decode(of, self.head.id));
         let mut head = head.map_err(|reason| self.damaged(offset, reason))?;
         // In files of earlier versions, the last chunk can end beyond the end of the device,
-        // because a shorter last block counted as complete.
+        // because a last block with fewer slots was counted as a complete block.
         let slots = self.slots().0;
         for border in [&mut head.first, &mut head.end] {
             if *border < slots.saturating_add(self.layout.slots()) {

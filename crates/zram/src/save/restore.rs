@@ -1,6 +1,6 @@
 //! Restores a device from a saved file. Several threads take turns to read a chunk, and each thread
-//! loads the chunks that it read. A restore spends most of its time in page faults on new memory,
-//! which occur in several threads in parallel.
+//! loads the chunks that it read. A restore spends most of its time in page faults on new memory.
+//! With several threads, these faults are handled in parallel.
 
 use super::format::{ALIGN, CHUNK_HEAD_BYTES, CHUNK_MAX};
 use super::load::Loader;

@@ -125,8 +125,7 @@ fn flags_keep_each_other() {
     }
 }
 
-/// The encoding of payloads must not change. A child process reads the payloads of its parent, and
-/// can run a later version.
+/// Compares the encoding of payloads with known values.
 #[test]
 fn payloads_mean_what_they_meant() {
     let place =

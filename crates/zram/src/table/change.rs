@@ -76,8 +76,8 @@ pub(crate) fn lock_slots(
     some: Members,
 ) -> impl Iterator<Item = (u32, EntryWriteGuard<'_>)> {
     // The block's entry was locked before this fence. A thread that locked a slot's entry before
-    // may have found the block's entry vacant. The locks below wait for that thread. A thread that
-    // locks a slot's entry later finds the block's entry locked (zr-B1).
+    // the fence may have found the block's entry vacant. The locks below wait for that thread. A
+    // thread that locks a slot's entry after the fence finds the block's entry locked (zr-B1).
     fence(SeqCst);
     let first = table.layout.first_slot(block);
     let slots = some.iter().map(move |nth| first + nth);

@@ -35,7 +35,7 @@ use zsmalloc::{Columns, Content, EntryPool, EntryWriteGuard, Old, Reservation, R
 #[derive(Debug)]
 pub(crate) struct Table {
     pub(crate) pool: Arc<EntryPool>,
-    /// The columns of values beside the entries.
+    /// The columns that the table has in addition to the entries.
     pub(crate) columns: Columns,
     pub(crate) streams: Streams,
     pub(crate) counters: Counters,

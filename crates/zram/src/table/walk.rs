@@ -7,8 +7,8 @@ use crate::hook::hook;
 use crate::slot;
 use zsmalloc::EntryReadGuard;
 
-/// An iterator over the blocks that may hold data. A block that the iterator skips held no data at
-/// that moment. On a device without blocks of several slots, a block is a slot.
+/// An iterator over the blocks that may hold data. A block that the iterator skips holds no data at
+/// the moment when it is skipped. On a device without blocks of several slots, a block is a slot.
 pub(crate) struct BlockWalk<'t> {
     table: &'t Table,
     /// The first block that the iterator has not passed yet.
@@ -42,7 +42,7 @@ impl BlockWalk<'_> {
     /// Searches for the next block, first by the entries of blocks, then by the entries of slots.
     /// If slots become a block during the search, or a block becomes slots, their data move between
     /// these entries. Both searches can miss data that move. As in `is_unstored`, a change of the
-    /// versions reveals such a move, and the result is the immediately following block.
+    /// versions reveals such a move, and the result is the block after the last returned block.
     fn find(&mut self) -> Option<u32> {
         let (layout, versions) = (self.table.layout, &self.table.versions);
         let before = versions.sum();
@@ -87,8 +87,8 @@ pub(crate) enum Origin<O, B> {
     Block(B),
     /// The slot has no data.
     Nothing,
-    /// The place is unknown, because the block had no entry to pin, and was stored since. The
-    /// caller must begin again with the block.
+    /// The place is unknown, because the block had no entry to pin, and has been stored since then.
+    /// The caller must begin again with the block.
     Changed,
 }
 

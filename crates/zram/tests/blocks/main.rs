@@ -315,7 +315,8 @@ fn holes_are_kept_as_long_as_the_block() {
     held([true; 4]);
     device.discard(slot(1), SLOT_BYTES as u64).unwrap();
     held([true, false, true, true]);
-    // A slot with its own entry also becomes a hole. The block's data of this slot are outdated.
+    // A slot with its own entry also becomes a hole. The data of this slot in the block are
+    // outdated.
     device.write(slot(2), &whole[2 * SLOT_BYTES..3 * SLOT_BYTES]).unwrap();
     held([true, false, true, true]);
     device.discard(slot(2), SLOT_BYTES as u64).unwrap();

@@ -120,7 +120,8 @@ fn a_discard_of_a_slot_in_its_block_needs_no_entry() {
 #[test]
 fn an_overwrite_of_a_slot_in_its_block_needs_no_entry() {
     let (whole, anew) = (half(&mut Rng::with_seed(seed(15)), 4 * SLOT_BYTES), AtomicUsize::new(0));
-    // Data with smaller changes could compress to a few bytes more than the old data.
+    // If a smaller part were overwritten, the new data could compress to a few bytes more than the
+    // old data.
     for part in [0..SLOT_BYTES, 100..3000] {
         without_words(
             |device| device.write(0, &whole).unwrap(),

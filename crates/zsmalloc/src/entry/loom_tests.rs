@@ -2,7 +2,7 @@
 //! `RUSTFLAGS="--cfg loom" cargo test --release -p uzram-zsmalloc --lib loom`.
 //!
 //! # Safety
-//! All pointers are to loom's cells, and loom checks each access. The entries are in no node.
+//! All pointers refer to loom's cells, and loom checks each access. The entries are in no node.
 #![allow(unsafe_code)]
 
 use super::*;
@@ -93,7 +93,7 @@ fn loom_readers_share_the_word() {
         let other = shared.clone();
         let reader = thread::spawn(move || read(&other));
         let inside = lock_shared(&shared.entry);
-        // The joined reader has entered and left while this thread holds its own reader's lock.
+        // The other reader can lock and unlock the entry while this thread holds a shared lock.
         assert_eq!(reader.join().unwrap(), 1);
         // SAFETY: the entry was locked above.
         unsafe { shared.entry.unlock_shared() };
@@ -229,7 +229,7 @@ fn loom_two_readers_unmark_against_move() {
     });
 }
 
-/// The flag that the writer sets is kept, although a reader clears the flag that it finds.
+/// A reader that clears the idle flag does not clear the flag that the writer sets.
 #[test]
 fn loom_unmark_against_writer() {
     model(|| {
@@ -237,7 +237,7 @@ fn loom_unmark_against_writer() {
         let other = shared.clone();
         let reader = thread::spawn(move || read_and_unmark(&other));
         let old = lock_exclusive(&shared.entry).decode().unwrap();
-        // The reader either cleared the old flag and left, or will find the new flag.
+        // The reader either cleared the idle flag and left, or will find the new flag.
         let new = old.with_flags(0b1000);
         // SAFETY: the entry was locked above.
         unsafe { shared.entry.unlock_exclusive(Value::object(new)) };
@@ -246,7 +246,7 @@ fn loom_unmark_against_writer() {
     });
 }
 
-/// After a read, no flag marks the object as old. Either the reader clears the flag, or the marking
+/// An object that was read is not marked as idle. Either the reader clears the flag, or the marking
 /// thread sees that the entry was used.
 #[test]
 fn loom_remark_against_reader() {

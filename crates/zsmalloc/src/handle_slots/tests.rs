@@ -53,7 +53,7 @@ fn take_back(slots: &Slots, index: u32) {
     slots.handles.mark_free(&slots.table, index, generation);
 }
 
-/// Clears the lists of recently freed slots, so that the next slots are searched for in leaves.
+/// Clears the lists of recently freed slots, so that the next slots are taken from leaves.
 fn forget_recent(slots: &Slots) {
     slots.handles.shards.iter().for_each(|shard| shard.free.lock().count = 0);
 }

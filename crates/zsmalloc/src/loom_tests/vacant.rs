@@ -1,7 +1,7 @@
 //! Models of two entries. Each of two threads locks one entry, and then looks at the entry that the
 //! other thread locks. At least one of the threads sees the lock of the other thread. A device
-//! relies on this rule when it combines slots to a block. The writer of a slot looks at the block's
-//! entry, and the thread that combines the slots locks the slot's entry.
+//! relies on this rule when it combines slots into a block. The writer of a slot looks at the
+//! block's entry, and the thread that combines the slots locks the slot's entry.
 #![allow(clippy::unwrap_used)]
 
 use super::model_of;

@@ -31,7 +31,8 @@ use std::sync::Arc;
 #[derive(Debug, Default)]
 struct State {
     tree: SlabTree,
-    /// The slab at the lowest offset that has a free object, if this slab is known.
+    /// Of the slabs with a free object, the slab at the lowest offset, or `None` if this slab is
+    /// not known.
     lowest: Option<ExtentId>,
     stat: CacheStat,
     /// The number of retained pages that are being released.
@@ -179,8 +180,8 @@ impl Cache {
         self.slab(id).start() + u64::from(index) * self.geometry.stride as u64
     }
 
-    /// Returns the slab of the object at an address, and its index in the slab. The caller holds
-    /// the lock, so the cache's own slabs do not change.
+    /// Returns the slab of the object at an address, and the object's index in the slab. The caller
+    /// holds the lock, so the cache's own slabs do not change.
     fn locate(&self, object: NonNull<u8>) -> Result<(ExtentId, u32), Error> {
         let foreign = Error::Foreign { address: object.addr().get() };
         let offset = self.arena.offset_of(object).ok_or(foreign)?;
@@ -276,8 +277,8 @@ impl Cache {
         }
     }
 
-    /// Releases retained pages, the highest first, until at most `most` are left. Returns the
-    /// number of pages released.
+    /// Releases retained pages, the highest first, until at most as many are left as `most`
+    /// returns. Returns the number of pages released.
     fn release<'a>(
         &'a self,
         mut state: MutexGuard<'a, State>,

@@ -111,8 +111,8 @@ fn priority(id: ExtentId) -> u32 {
     (mixed ^ mixed >> 15).wrapping_mul(0x85EB_CA6B)
 }
 
-/// The nodes of a tree. A function that changes a tree has the old root as a parameter, and returns
-/// the new root.
+/// The nodes of a tree. A function that changes a tree takes the old root, and returns the new
+/// root.
 #[derive(Clone, Copy)]
 struct Tree<'a>(&'a Space<Slab>);
 

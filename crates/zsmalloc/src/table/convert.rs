@@ -18,10 +18,10 @@
 //! (I3). A conversion waits for no thread either, because nodes with a locked entry are left for a
 //! later pass.
 //!
-//! The entries of packed nodes before an inner node move into the inner node in the same way
-//! (`absorb`). The places of these entries in the inner node's leaves are filled first, and stay
-//! hidden until the link refers to the inner node. Other entries of the inner node stay in use
-//! during the move.
+//! The entries of packed nodes that precede an inner node in a chain move into the inner node in
+//! the same way (`absorb`). The places of these entries in the inner node's leaves are filled
+//! first, and stay hidden until the link refers to the inner node. Other entries of the inner node
+//! stay in use during the move.
 //!
 //! The safety rules are those of [`node`](super::node) and of [`Table`].
 #![allow(unsafe_code)]

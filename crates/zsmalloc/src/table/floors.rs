@@ -1,9 +1,9 @@
-//! The data of each leaf of handle slots, which are kept even after the leaf's slots were removed
-//! from the table.
+//! The data of each leaf of handle slots. The data are kept even after the leaf's slots were
+//! removed from the table.
 //!
-//! Free handle slots can be removed from the table. If the slot is created again, its generation
-//! begins with the *floor* of its leaf. The floor is above the generations of all earlier handles
-//! of removed slots, so a stale handle never matches a live object.
+//! Free handle slots can be removed from the table. If a removed slot is created again, its
+//! generation begins with the *floor* of its leaf. The floor is above the generations of all
+//! earlier handles of removed slots, so a stale handle never matches a live object.
 
 use super::chunks::Chunks;
 use super::layout::LEAF;

@@ -19,8 +19,8 @@ pub(super) struct Fresh {
 }
 
 impl Fresh {
-    /// Initializes a node in memory. A packed node initially has no entries, and an inner node has
-    /// no links. A dense node has all entries, which are empty and have the row `values`.
+    /// Initializes the memory of a new node. A packed node initially has no entries, and an inner
+    /// node has no links. A dense node has all entries, which are empty and have the row `values`.
     ///
     /// # Safety
     /// The memory is from a cache for nodes of this kind with rows of this kind. No other thread

@@ -67,7 +67,7 @@ fn model<const N: usize>(preemptions: usize, before: Actor, actors: [Actor; N], 
     model_of(preemptions, table, before, actors, |_| (), after);
 }
 
-/// Asserts that the table finally holds the entries in `expected`, and no others.
+/// Asserts that after a pass the table holds the entries in `expected`, and no others.
 fn ends(table: &Table, expected: &[(u32, u64)]) {
     table.check();
     rebalance(table);

@@ -22,8 +22,8 @@
 //! - zs-T2: if an entry that a look-up finds is not frozen, it is the current entry, because a path
 //!   to an entry is removed only while the entry is frozen.
 //! - zs-T3: after a conversion has begun, all present readers leave before another conversion of
-//!   the same entries begins. So a thread that thaws an entry undoes only the conversion that the
-//!   thread saw given up.
+//!   the same entries begins. So a thread that thaws an entry undoes only the conversion that it
+//!   found given up, never a later conversion.
 //! - zs-T4: one thread at a time converts chains, and waits for the readers before another thread
 //!   begins.
 //!
@@ -298,8 +298,8 @@ impl Table {
         Locked { table: self, making: self.making.lock() }
     }
 
-    /// Creates entry `index`, if it does not exist. If packed nodes then precede a wide node, the
-    /// packed nodes are removed, if no entry in them is locked.
+    /// Creates entry `index`, if it does not exist. Then removes packed nodes that precede a wide
+    /// node, if no entry in them is locked.
     #[cold]
     fn make(&self, index: u32) -> Result<(), Error> {
         let chain = make::make(self, index)?;

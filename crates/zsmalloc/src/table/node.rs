@@ -1,4 +1,4 @@
-//! Nodes are the memory of entries, and lie in the pool's arena.
+//! Nodes contain the entries, and lie in the pool's arena.
 //!
 //! ```text
 //!   packed  | head 8 | entries: 8 each | rows | keys: 2 each |      room for 2 to 96 entries
@@ -13,11 +13,11 @@
 //!
 //! # Safety
 //! - zs-W1: a link refers to a node of its table that was complete before the link was stored: all
-//!   entries up to the count, and their rows, were written. Keys below the count never change.
+//!   entries up to the count, and their rows, were written. The keys of these entries never change.
 //! - zs-W2: a node is freed only when no link leads to it any more. Either no link ever led to the
 //!   node (`discard`), or all readers that were counted when the last link was removed have left
-//!   (`free_retired`). Later readers find no path to the node. A child has no reader
-//!   (`Nodes::repair`).
+//!   (`free_retired`). Later readers find no path to the node. `Nodes::repair` runs without
+//!   readers.
 //! - zs-W3: the last path to a node is removed only when all entries of the node that can be found
 //!   are frozen. A locked entry is not frozen. A frozen entry can be locked only after the
 //!   conversion was given up, which keeps the link. By zs-T3 of [`super`], no late thaw affects a
@@ -57,8 +57,8 @@ pub(super) unsafe fn write(
 ) {
     let (kind, values) = rows;
     assert!(nth < node.kind.capacity());
-    // SAFETY: `bytes` of the kind cover all parts of this place, with their alignment. The caller
-    // guarantees that no other thread uses the place.
+    // SAFETY: the size of the node (`NodeKind::bytes`) includes this entry, its row and its key,
+    // each aligned. The caller guarantees that no other thread uses the place.
     unsafe {
         let start = node.address;
         let (entry_at, row_at) = node.kind.places(kind, nth);

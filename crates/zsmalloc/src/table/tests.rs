@@ -230,7 +230,7 @@ fn a_pass_can_be_stopped_and_goes_on_where_it_was() {
     assert_eq!(rebalance(&table), 0);
 }
 
-/// The first entry is found from any index, in every kind of node.
+/// `first_made` finds the first entry at or after any index, in every kind of node.
 #[test]
 fn the_first_word_made_is_found() {
     let (_arena, table) = table();
@@ -435,7 +435,7 @@ fn threads_find_their_words_while_leaves_are_converted() {
                 let mut mine = HashMap::new();
                 let mut version = 0;
                 while !stop.load(Ordering::Relaxed) {
-                    // All writers empty and fill leaves in turn, in the same phase.
+                    // All writers fill leaves in even phases, and empty leaves in odd phases.
                     let phase = done.load(Ordering::Relaxed) / (32 * u64::from(COUNT));
                     let full = if phase.is_multiple_of(2) { rng.u32(1..100) } else { 1 };
                     let operations = rng.u32(1..2000);

@@ -55,7 +55,7 @@ pub(super) fn all_in_leaf<'s>(
 }
 
 /// Returns the first key at or after `from` for which a span's chain may have an entry. If a leaf
-/// below an inner node exists, this is the leaf's first key, or `from` within the leaf.
+/// below an inner node has a chain, each of the leaf's keys may have an entry.
 pub(super) fn first_made(first: Node<'_>, from: usize) -> Option<usize> {
     let keys = first.nodes().flat_map(|part| part.packed().0).map(|&key| key as usize);
     let packed = keys.filter(|&key| key >= from).min();

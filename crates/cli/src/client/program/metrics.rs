@@ -17,8 +17,8 @@ const SIZES: [[&str; 3]; 7] = [
     ["block_size_bytes", "What is stored and comes back as one.", "block"],
 ];
 
-/// The metrics of a process's activity. Each element holds the columns of `SIZES` and a divisor.
-/// The metric's value is the statistic divided by the divisor.
+/// The metrics of a process's activity. Each element holds the same three names and texts as in
+/// `SIZES`, and a divisor. The metric's value is the statistic divided by the divisor.
 const COUNTS: [(&str, &str, &str, f64); 9] = [
     ("evicted_blocks", "Blocks that were stored.", "evicted", 1.0),
     ("filled_blocks", "Blocks that came back.", "filled", 1.0),

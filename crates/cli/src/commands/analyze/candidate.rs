@@ -1,4 +1,4 @@
-//! The candidates: algorithms with their levels, and block sizes.
+//! The candidates, each of which consists of an algorithm, its level, and a block size.
 
 use crate::values::level;
 use zcomp::{Codec, Params};

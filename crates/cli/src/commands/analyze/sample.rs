@@ -94,7 +94,7 @@ impl Sample {
         self.data.chunks(CLUSTER)
     }
 
-    /// Returns the clusters on which a dictionary is tried, because they do not train it.
+    /// Returns the clusters on which a dictionary is tried: those that do not train it.
     pub(super) fn held_out(&self) -> impl Iterator<Item = &[u8]> {
         let numbered = self.clusters().enumerate();
         let is_held = |nth: &usize| self.training.binary_search(nth).is_err();

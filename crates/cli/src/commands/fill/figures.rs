@@ -18,7 +18,7 @@ pub(super) struct Filled {
     pub(super) classes: Option<String>,
     pub(super) shown: Vec<(&'static str, String)>,
     /// The error that ended the first phase early because the device was full. The number is the
-    /// limit of all memory, if the device reached that limit.
+    /// limit on the total memory, if the device reached that limit.
     pub(super) full: Option<(zsmalloc::Error, Option<u64>)>,
     pub(super) cold: ColdReport,
     /// The error of an incomplete write-back or save.

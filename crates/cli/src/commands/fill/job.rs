@@ -81,7 +81,7 @@ impl<'a> FillJob<'a> {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Stops all workers, because it leaves them no batch. Only the first error is kept.
+    /// Stops all workers, by leaving no batch for them. Keeps only the first error.
     pub(crate) fn fail(&self, error: Error) {
         self.next_batch.store(self.stored.len() as u32, Relaxed);
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);

@@ -11,7 +11,8 @@ use zram::Config;
 
 /// The codec with the device's settings.
 pub(crate) struct Codecs {
-    /// The codec for single pages. If a block has several pages, the codec for blocks follows.
+    /// The first element is the codec for single pages. If a block has several pages, the second
+    /// element is the codec for blocks.
     prepared: Vec<Box<dyn Prepared>>,
     /// The number of pages in a block.
     pages: usize,
@@ -43,8 +44,8 @@ pub(crate) struct RequestCodec {
 /// The raw codec's lengths and times for the pages of a request.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RawFigures {
-    /// min(size, compressed length) of each block or single page, at the index of its first page. A
-    /// same-filled block or page has 0.
+    /// min(size, compressed length) of each block or single page, at the index of its first page.
+    /// The value is 0 for a same-filled block or page.
     pub(crate) lens: [usize; REQUEST_PAGES],
     /// The bytes that the codec compressed: all except same-filled blocks and pages.
     pub(crate) bytes: usize,

@@ -10,8 +10,8 @@ use crate::error::Error;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::{Builder, Scope, ScopedJoinHandle};
 
-/// The threads, which end when this value is dropped. For each phase, a thread receives the phase
-/// and then `None`. The thread receives `None` after it has executed the phase.
+/// The threads, which end when this value is dropped. For each phase, a thread receives the phase,
+/// executes it, and then receives `None`.
 pub(crate) struct ThreadPool<'scope>(
     Vec<(SyncSender<Option<Phase>>, ScopedJoinHandle<'scope, Totals>)>,
 );

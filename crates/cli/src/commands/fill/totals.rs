@@ -5,7 +5,7 @@ use measure::page::{PAGE_SIZE, same_filled};
 use measure::pages::FileIndex;
 use std::time::Duration;
 
-/// Bytes, and the time in which one thread processed them.
+/// A number of bytes, and the time in which one thread processed them.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Meter {
     bytes: u64,
@@ -26,7 +26,8 @@ impl Meter {
     }
 }
 
-/// The measured times. The device and the raw codec process the same 64 KiB, one after the other.
+/// The measured times. The device and the raw codec process each request (at most 64 KiB) one after
+/// the other.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Meters {
     pub(crate) write: Meter,

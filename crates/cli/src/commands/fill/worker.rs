@@ -20,8 +20,8 @@ use zram::Device;
 pub(crate) const WORKER_BYTES: usize =
     (BATCH_PAGES as usize + (1 + COMPRESSED_MAX) * REQUEST_PAGES) * PAGE_SIZE;
 
-/// The reason why a file is left out if the file has changed, and the device returned its pages as
-/// stored.
+/// The reason that is reported if a file is left out because it has changed, although the device
+/// returned the file's pages as stored.
 const UNSEEN: &str = "it changed while it was read, though its time and size did not";
 
 /// The buffers and counts of a thread.
@@ -87,8 +87,8 @@ impl Worker {
     }
 
     /// Writes a request, and compresses the same pages with the raw codec before or after it.
-    /// Returns the number of stored pages. If this number is less than the request's pages, the
-    /// error explains why.
+    /// Returns the number of stored pages. If some pages of the request are not stored, the error
+    /// explains why.
     fn store_request(
         &mut self,
         device: &Device,
@@ -165,8 +165,8 @@ fn offset_of(first: u32, page: usize) -> u64 {
     (u64::from(first) + page as u64) * PAGE_SIZE as u64
 }
 
-/// Cuts the runs at multiples of the request's length. Each multiple is also a boundary of blocks,
-/// whatever the block size.
+/// Divides the runs of pages into requests, at multiples of the maximum length of a request. Each
+/// multiple is also a boundary of blocks, whatever the block size.
 fn requests(runs: &[Range<usize>]) -> impl Iterator<Item = Range<usize>> + '_ {
     runs.iter().flat_map(|run| {
         let mut at = run.start;

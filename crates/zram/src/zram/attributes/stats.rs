@@ -1,4 +1,4 @@
-//! The texts of attributes that consist of more than one value.
+//! The texts of attributes with more than one value.
 
 use super::keywords::bracketed;
 use crate::algorithms::Algorithm;

@@ -31,7 +31,8 @@ impl<'t> Value<'t> {
         Ok(Some(self.size()?).filter(|&bytes| bytes > 0))
     }
 
-    /// Parses the whole text as a number. `expected` describes valid values for an error.
+    /// Parses the whole text as a number. The error contains `expected`, a description of the valid
+    /// values.
     pub(super) fn number<N: TryFrom<u64>>(self, base: Base, expected: &str) -> Result<N, Error> {
         unsigned(self.text, base).map_err(|why| self.bad(why, expected))
     }

@@ -112,7 +112,8 @@ fn options(file: &ConfigFile, serve: &Command) -> Result<Vec<OsString>, Error> {
     Ok(options)
 }
 
-/// Returns the requested section. Without a request, returns the file's only section.
+/// Returns the requested section. If `section` is `None`, returns the file's only section, or all
+/// keys of a file without sections.
 fn chosen<'i>(ini: &'i Ini, section: Option<&str>) -> Result<&'i Properties, String> {
     let names: Vec<&str> = ini.sections().flatten().collect();
     let listed = || match names.is_empty() {

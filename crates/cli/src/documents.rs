@@ -67,14 +67,14 @@ fn listed(cli: &Command) -> Command {
     listed.version(env!("CARGO_PKG_VERSION"))
 }
 
-/// Returns the man page of a command. The text that clap prints after the options becomes sections
-/// of its own.
+/// Returns the man page of a command. Each paragraph that clap prints after the options becomes a
+/// section.
 fn page(command: Command, related: &[String]) -> io::Result<Vec<u8>> {
     let after = command.get_after_help().map(ToString::to_string).unwrap_or_default();
     let version = format!("uzram {}", env!("CARGO_PKG_VERSION"));
     let has_commands = command.has_subcommands();
-    // Unlike the usage line of clap's man page, that of the help contains the names of the options'
-    // values.
+    // The usage line of the help names the options' values. The usage line of clap's man page does
+    // not.
     let usage = command.clone().render_usage().to_string();
     let usage = usage.trim_start_matches("Usage:").trim().to_owned();
     let man = Man::new(command.override_usage(usage)).source(version).manual("uzram");

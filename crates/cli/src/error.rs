@@ -11,11 +11,11 @@ use std::process::ExitCode;
 /// The error of a command.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
-    /// A wrong command line, which fails on each machine.
+    /// A wrong command line, which fails on every machine.
     #[error("{0}")]
     Usage(String),
-    /// Data were not stored or read back completely, or a file, a directory or the memory is
-    /// unsuitable.
+    /// Another failure. For example, data were not stored or read back completely, a file is
+    /// unsuitable, or memory is lacking.
     #[error("{0}")]
     Failed(String),
     #[error(transparent)]

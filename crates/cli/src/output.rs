@@ -42,7 +42,7 @@ pub(crate) fn check(path: &Path, inputs: &[PathBuf]) -> Result<(), Error> {
     check_no_input(path, inputs)
 }
 
-/// Checks that the file at `path` is no input and lies below no input.
+/// Checks that the file at `path` is not an input and does not lie below an input.
 fn check_no_input(path: &Path, inputs: &[PathBuf]) -> Result<(), Error> {
     match inputs.iter().find(|input| is_read(path, input)) {
         Some(input) if is_same(path, input) => Err(out_path(path, "it is an input")),
@@ -108,7 +108,7 @@ pub(crate) fn long_name(path: &Path) -> Error {
     ))
 }
 
-/// Adds a reason in words to the error of [`AtomicFile`] for a refused path.
+/// Replaces the error of [`AtomicFile`] for a refused path by a message with the reason.
 fn reason(error: io::Error) -> io::Error {
     io::Error::other(match Errno::from_io_error(&error) {
         Some(Errno::ISDIR | Errno::INVAL) => "it is not a regular file",

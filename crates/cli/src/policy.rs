@@ -17,8 +17,8 @@ pub(crate) const LIMIT_MIN: u64 = 64 << 10;
 /// page cache.
 pub(crate) const PROGRAM_BYTES: u64 = 6 << 20;
 
-/// The spare bytes in the maximum size of a backing file, because data do not always fill whole
-/// blocks.
+/// The reserve in bytes that the maximum size of a backing file includes, because data do not
+/// always fill whole blocks.
 pub(crate) const BACKING_SPARE: u64 = 1 << 20;
 
 /// The maximum time to wait until a full pipe or a stopped terminal accepts a line. After a failed
@@ -96,7 +96,7 @@ pub(crate) const FREE_CONNECTIONS: usize = 2;
 /// save, and jobs.
 pub(crate) const RESERVE_OF_SERVER: usize = 512 << 10;
 
-/// The number of bytes of metadata per slot: its entry with all columns.
+/// The bytes of metadata for each slot, including the values of all columns.
 pub(crate) const SERVED_ENTRY_BYTES: u64 = 22;
 
 /// The bytes that the default limit leaves for connections. All connections together use at most

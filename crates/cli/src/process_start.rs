@@ -3,9 +3,9 @@
 //! # Safety
 //! The function before `main` runs on the only thread, before the standard library's setup, and
 //! calls only `signal` and `mallopt`. The functions that `main` calls can run at any time. The code
-//! that runs in a child before the child executes a program calls only `signal`. The passed
-//! descriptors are taken once, before this process opens a descriptor that stays open. Each passed
-//! descriptor is open and has no other owner.
+//! that runs in a child before the child executes a program calls only `signal`. The descriptors
+//! that a service manager passed are taken once, before this process opens a descriptor that stays
+//! open. Each passed descriptor is open and has no other owner.
 #![allow(unsafe_code)]
 
 use crate::policy::{AT_START, FIRST_STACK};
@@ -77,8 +77,8 @@ pub(crate) fn provide_stack() {
     }
 }
 
-/// Returns whether the process can allocate the memory that it needs before the reserve exists. A
-/// failed allocation before the reserve exists would end the process without a message.
+/// Returns whether the process can allocate the memory that it needs before the allocator's reserve
+/// exists. Before that, a failed allocation would end the process without a message.
 pub(crate) fn has_memory() -> bool {
     Vec::<u8>::new().try_reserve_exact(AT_START).is_ok()
 }

@@ -35,8 +35,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Error> {
     let given = args.save_on_exit.as_deref();
     let save_file = given.map(|path| SaveFile::new(path, args.config.as_slice())).transpose()?;
     save_file.iter().for_each(|file| file.warn_unless(args.restored()));
-    // A new thread inherits this setting from its creator, so the setting changes before threads
-    // start.
+    // This setting is made before threads start, because a new thread inherits it from its creator.
     if !is_io_flusher() && args.mount.is_some() {
         log!(
             "without CAP_SYS_RESOURCE this server may deadlock when memory is short, as the kernel \
@@ -71,7 +70,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), Error> {
     }
     let ended = match &save_file {
         Some(save_file) => {
-            // A location on the disk itself can be recognized only while the disk is served.
+            // A save location on the disk itself can be recognized only while the disk is served.
             let places = locations::all(save_file);
             turn.take(false);
             let is_unused = serving.check_unused();

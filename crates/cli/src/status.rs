@@ -16,7 +16,7 @@ pub(crate) struct ServerStatus {
     pub(crate) name: String,
     pub(crate) size: u64,
     pub(crate) algorithm: &'static str,
-    /// The mode for NBD clients.
+    /// Whether NBD clients can only read, or also write.
     pub(crate) mode: Mode,
     pub(crate) nbd: Address,
     pub(crate) mount: Option<PathBuf>,
@@ -46,7 +46,7 @@ pub(crate) struct Stat {
     pub(crate) done: Done,
     pub(crate) job: Option<RunningJob>,
     pub(crate) nbd: String,
-    /// The address of the metrics.
+    /// The address at which metrics are served.
     #[serde(default)]
     pub(crate) metrics: Option<String>,
 }

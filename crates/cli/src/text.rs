@@ -9,7 +9,7 @@ pub(crate) fn counted(count: u64, thing: &str) -> String {
     format!("{count} {thing}{}", if count == 1 { "" } else { "s" })
 }
 
-/// Formats a number of bytes in the largest binary unit up to this number.
+/// Formats a number of bytes in the largest binary unit that does not exceed it.
 pub(crate) fn human(bytes: impl TryInto<i64>) -> String {
     let bytes = bytes.try_into().unwrap_or(i64::MAX);
     const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];

@@ -38,7 +38,7 @@ pub(crate) fn block(text: &str) -> Result<usize, String> {
     }
 }
 
-/// Each element is a name on the command line and in reports, the help text, and the value.
+/// Each element holds a name for the command line and reports, its help text, and its value.
 pub(crate) type Names<T> = &'static [(&'static str, &'static str, T)];
 
 pub(crate) fn named<T: Copy + Send + Sync>(names: Names<T>) -> impl TypedValueParser<Value = T> {

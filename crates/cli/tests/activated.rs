@@ -12,8 +12,8 @@ use support::{UZRAM, end, nbd, serve, serve_unsized};
 use testkit::wait::until;
 
 /// The source of a service manager. The manager listens at paths, passes the sockets to each server
-/// that it starts, and prints the server's process ID. The sockets stay open after a server has
-/// ended.
+/// that it starts, and prints the server's process ID and exit code. The sockets stay open after a
+/// server has ended.
 const MANAGER: &str = r#"
 import os, socket, sys
 names, uzram, *args = sys.argv[1:]
@@ -167,7 +167,7 @@ fn what_was_passed_to_another_process_is_left_alone() {
     }
 }
 
-/// Tests with systemd's own program that passes sockets.
+/// Tests with `systemd-socket-activate`.
 #[test]
 fn systemd_starts_it_with_its_first_client() {
     let dir = tempfile::tempdir().unwrap();
@@ -184,7 +184,7 @@ fn systemd_starts_it_with_its_first_client() {
     let mut client = nbd::Client::new(&dir.path().join("nbd.sock"));
     client.write(0, &[3; 4096]);
     assert_eq!(client.read(0, 4096), [3; 4096]);
-    // The server runs in the process of systemd's program.
+    // `systemd-socket-activate` executes the server in its own process.
     let pid = child.id().to_string();
     assert!(Command::new("kill").arg(&pid).status().unwrap().success());
     assert_eq!(child.wait().unwrap().code(), Some(0));

@@ -57,7 +57,7 @@ impl Disk {
     fn change(&mut self, change: Change, at: usize, len: usize, data: &[u8]) {
         let (offset, bytes) = (at as u64, len as u32);
         let zero = |flags| {
-            // The system refuses to map a length of 0.
+            // `fallocate` refuses a length of 0.
             if len > 0 {
                 fallocate(&self.file, flags, offset, len as u64).unwrap();
             }

@@ -14,7 +14,7 @@ use support::{Ended, Server, UZRAM, end, text};
 use testkit::beside;
 use testkit::rights::NOBODY;
 
-/// Returns the scratch root. The files are installed there once, and every user can read them.
+/// Returns the scratch root, in which the files are installed once. Every user can read the files.
 fn root() -> &'static Path {
     static ROOT: OnceLock<tempfile::TempDir> = OnceLock::new();
     ROOT.get_or_init(|| {

@@ -24,8 +24,8 @@ const DATA: usize = 96 * MIB;
 const OF_WRITERS: usize = 48 * MIB;
 const OF_SERVER: usize = 96 * MIB;
 
-/// Aborts requests to a mount when this value is dropped. A process that waits for such a request
-/// can't be killed.
+/// Aborts requests to a mount when this value is dropped during a panic. A process that waits for
+/// such a request can't be killed.
 struct Aborted<'m>(&'m Path);
 
 impl Drop for Aborted<'_> {

@@ -113,8 +113,8 @@ fn it_works_in_little_address_space() {
     assert_eq!(ended.err.lines().count(), 1, "{ended:?}");
 }
 
-/// The input consists of large sparse files. Memory does not suffice for the statistics of all
-/// pages of the files.
+/// The input is a large sparse file. Memory does not suffice for the statistics of all pages of the
+/// file.
 #[test]
 fn more_input_than_memory_has_figures_for_is_refused() {
     let dir = tempfile::tempdir().unwrap();

@@ -73,7 +73,8 @@ fn what_was_mounted_there_since_stays() {
     assert_eq!(fs::read(mount.join("since")).unwrap(), b"since");
     assert!(said.contains("something else is mounted over it"), "{said}");
     unmount(&mount);
-    // A killed server leaves a dead mount. The next server unmounts the dead mount.
+    // The ended server left a dead mount, because another file system was mounted over its mount.
+    // The next server unmounts the dead mount.
     ended(server(&mount));
     // Another process has unmounted the server's mount, and mounted another file system in its
     // place.
@@ -131,8 +132,8 @@ fn mount_points_are_of_any_bytes() {
     unmount(&odd);
 }
 
-/// The server refuses a mount that would hide a path which the server needs, and two sockets with
-/// one path.
+/// The server refuses a mount that would hide a path that the server needs. The server also refuses
+/// two sockets with the same path.
 #[test]
 fn what_a_server_needs_is_not_in_its_mount() {
     let dir = tempfile::tempdir().unwrap();

@@ -17,8 +17,8 @@ use testkit::random_seed;
 
 const MIB: usize = 1 << 20;
 
-/// The lengths of requests in bytes. The lengths lie around each length at which the server changes
-/// its method. All lengths are multiples of 512, as the programs require.
+/// The lengths of requests in bytes. The lengths lie around each threshold at which the server
+/// handles requests differently. All lengths are multiples of 512, as the programs require.
 const SIZES: [usize; 14] = [
     512, 4096, 5120, 32_256, 32_768, 33_280, 131_072, 131_584, 261_632, 262_144, 262_656, 278_528,
     279_040, 1_048_576,

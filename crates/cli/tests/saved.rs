@@ -254,7 +254,7 @@ fn a_server_saves_and_restores_when_it_is_asked() {
         thread::sleep(Duration::from_millis(10));
         ask(&empty, "restore", &["--served", "saved", "--json"])
     });
-    // The server can detect the client's disconnect a moment later.
+    // The server may detect the client's disconnect only later.
     let restored = asked.find(|ended| ended.code == Some(0)).unwrap();
     assert_eq!(restored.out, "{\"pages\":256}\n");
     assert!(empty.client().read(8192, MIB) == data);

@@ -45,8 +45,9 @@ impl<K: Key> LruCache<K> {
     /// Returns an empty cache.
     ///
     /// # Errors
-    /// [`Error::LimitTooSmall`], [`Error::Codec`] if the algorithm does not accept the level or the
-    /// dictionary, [`Error::Pool`] if the system refuses memory.
+    /// Fails with [`Error::LimitTooSmall`] if the limit is too small, with [`Error::Codec`] if the
+    /// algorithm does not accept the level or the dictionary, and with [`Error::Pool`] if the
+    /// system refuses memory.
     pub fn new(options: Options) -> Result<Self, Error> {
         let (raw, hasher) = (RawLruCache::new(options)?, RandomState::new());
         Ok(LruCache { raw, hasher, on_evict: None })
@@ -70,8 +71,9 @@ impl<K: Key> LruCache<K> {
     /// During a call, the compressed value uses memory beyond the limit.
     ///
     /// # Errors
-    /// [`Error::NoRoom`] if the value does not fit even in an empty cache. If a call fails, the key
-    /// keeps its old value, unless the system refuses memory for the old value.
+    /// Fails with [`Error::NoRoom`] if the value does not fit even in an empty cache. If a call
+    /// fails, the key keeps its old value, unless the system refuses memory to store that value
+    /// again.
     pub fn put(&self, key: K, value: &[u8]) -> Result<(), Error> {
         let (hash, mut departed) = (self.hash(&key), Departed::default());
         let (key_bytes, packed) = (key_bytes(&key), self.raw.pack(value)?);
@@ -97,7 +99,7 @@ impl<K: Key> LruCache<K> {
     /// recently used.
     ///
     /// # Errors
-    /// [`Error::NoMemory`] or [`Error::Codec`] if the system refuses memory.
+    /// Fails with [`Error::NoMemory`] or [`Error::Codec`] if the system refuses memory.
     pub fn get<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> Result<Option<Vec<u8>>, Error>
     where
         K: Borrow<Q>,
@@ -223,7 +225,7 @@ impl<K: Key> LruCache<K> {
     /// allowed to use the cache during this call.
     ///
     /// # Panics
-    /// If the state is inconsistent.
+    /// Panics if the state is inconsistent.
     pub fn check(&self) {
         self.raw.check();
     }

@@ -73,8 +73,8 @@ pub(crate) const DICTIONARY_BYTES: (usize, usize) = (1 << 10, 128 << 10);
 pub(crate) const SAMPLES_SHARE: usize = 8;
 /// One in TRIED_OF samples is used only to test the dictionary. The other samples train it.
 pub(crate) const TRIED_OF: usize = 8;
-/// A dictionary must save more than this percentage of the test samples' bytes. Otherwise it is
-/// dropped.
+/// A dictionary must save more than this percentage of the compressed bytes of the test samples.
+/// Otherwise it is dropped.
 pub(crate) const SAVED_LEAST: usize = 5;
 /// A dictionary is used when its expected saving is at least this percentage of the memory that it
 /// needs.

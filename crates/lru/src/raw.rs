@@ -60,8 +60,8 @@ impl<K: Send + 'static> RawLruCache<K> {
     /// Returns an empty cache.
     ///
     /// # Errors
-    /// If the limit is too small, the codec does not accept the level or the dictionary, or the
-    /// system refuses memory.
+    /// Fails if the limit is too small, the codec does not accept the level or the dictionary, or
+    /// the system refuses memory.
     pub fn new(options: Options) -> Result<Arc<Self>, Error> {
         let Options { limit, algorithm: codec, level, dictionary } = options;
         let order = BLOCKS.iter().find(|(from, _)| limit >= *from).map_or(0, |&(_, order)| order);
@@ -97,7 +97,7 @@ impl<K: Send + 'static> RawLruCache<K> {
     /// Packs a value with the current coder.
     ///
     /// # Errors
-    /// If the value would exceed the limit, or memory can't be allocated.
+    /// Fails if the value would exceed the limit, or memory can't be allocated.
     pub fn pack(&self, value: &[u8]) -> Result<Packed, Error> {
         let limit = self.method.limit;
         let coder = self.core.lock().values.coders.current().clone();
@@ -109,8 +109,8 @@ impl<K: Send + 'static> RawLruCache<K> {
     /// stored, sets `offer` to `None`.
     ///
     /// # Errors
-    /// If the value is not stored. The key then keeps its old value, unless the system refuses
-    /// memory for the old value.
+    /// Fails if the value is not stored. The key then keeps its old value, unless the system
+    /// refuses memory to store that value again.
     pub fn put(
         &self,
         hash: u32,
@@ -141,7 +141,7 @@ impl<K: Send + 'static> RawLruCache<K> {
         stored.map(|()| Put::Done(due))
     }
 
-    /// Performs the step `due` towards a trained dictionary, which [`put`](Self::put) returned.
+    /// Performs the step `due`, which [`put`](Self::put) returned, towards a trained dictionary.
     pub fn learn(&self, due: Due, out: &mut Departed<K>) {
         learn::learn(&self.core, &self.method, due, out);
     }

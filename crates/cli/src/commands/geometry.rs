@@ -1,4 +1,4 @@
-//! The geometry, which is the choice of size classes and zspages, in arguments and reports.
+//! The geometry (the choice of size classes and zspages) in arguments and reports.
 
 use crate::error::Error;
 use crate::values::{Names, name_of, named};
@@ -61,7 +61,7 @@ pub(crate) struct GeometryLine {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct GeometryNames {
     geometry: &'static str,
-    /// The pages of the longest zspage.
+    /// The number of pages of the longest zspage.
     chain: Option<usize>,
     rule: Option<&'static str>,
     /// True if object sizes with equal zspages share a class.

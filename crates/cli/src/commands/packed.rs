@@ -3,8 +3,8 @@
 use std::ops::Range;
 use zcomp::{Error, Stream};
 
-/// Many compressed blocks, one after the other. So compression and decompression can be timed
-/// separately.
+/// Many compressed blocks, one after the other. Because all blocks are kept, compression and
+/// decompression can be timed separately.
 pub(crate) struct PackedBlocks {
     bytes: Box<[u8]>,
     /// The range of each compressed block in the buffer, or `None` if the block did not fit.
@@ -29,8 +29,8 @@ impl PackedBlocks {
         Ok(())
     }
 
-    /// Decompresses block `nth` into `block`, which has the block's length. If block `nth` did not
-    /// fit, does nothing.
+    /// Decompresses block `nth` into `block`, which must have the block's uncompressed length. If
+    /// block `nth` did not fit, does nothing.
     pub(crate) fn unpack(
         &self,
         nth: usize,
@@ -43,7 +43,8 @@ impl PackedBlocks {
         }
     }
 
-    /// Returns C for block `nth`, which has `len` bytes uncompressed.
+    /// Returns the stored length of block `nth`: `len`, which is the uncompressed length, or the
+    /// compressed length if that is smaller.
     pub(crate) fn stored_len(&self, nth: usize, len: usize) -> usize {
         self.blocks[nth].as_ref().map_or(len, |packed| packed.len().min(len))
     }

@@ -17,7 +17,7 @@ pub(crate) const BUFFERS_SHARE: u64 = 24;
 /// The bytes that a thread uses: the touched stack and heap, and the kernel's structures.
 pub(crate) const THREAD_BYTES: usize = 128 << 10;
 
-/// The bytes that the tables of `uzram fill`'s device use for each page of the disk.
+/// The bytes of metadata that `uzram fill`'s device uses for each page of the disk.
 pub(crate) const FILLED_ENTRY_BYTES: usize = 12;
 
 /// The number of pages in a batch of `uzram fill`. A thread takes one batch at a time.
@@ -26,7 +26,8 @@ pub(crate) const BATCH_PAGES: u32 = 256;
 /// The number of pages in a request of `uzram fill` to its device.
 pub(crate) const REQUEST_PAGES: usize = 16;
 
-/// A buffer for compressed data has this multiple of the data's size. No codec needs more.
+/// The size of a buffer for compressed data divided by the size of the data. No codec needs a
+/// larger buffer.
 pub(crate) const COMPRESSED_MAX: usize = 2;
 
 /// The maximum size of a dictionary of `uzram train-dictionary`, in bytes: an eighth of
@@ -59,11 +60,12 @@ pub(crate) const TRAINING_ONE_OF: usize = 4;
 /// bounds, the size is a hundredth of the training data.
 pub(crate) const DICTIONARY_BYTES: RangeInclusive<usize> = 4 << 10..=64 << 10;
 
-/// The maximum bytes of training data of `uzram analyze`. More data would not improve the
-/// dictionary.
+/// The maximum size of the training data of `uzram analyze`, in bytes. More data would not improve
+/// the dictionary.
 pub(crate) const TRAINED_MAX: usize = 8 << 20;
 
-/// The number of times that the device's counter is read to measure the time of one such read.
+/// The number of reads of the counter `compr_data_size` from which the time of one read is
+/// computed.
 pub(crate) const COUNTER_LOOKS: usize = 1000;
 
 /// The number of pagemap entries that one call reads.
@@ -72,8 +74,8 @@ pub(crate) const PAGEMAP_ENTRIES: usize = 4096;
 /// The interval between checks for an interrupt while pages become idle.
 pub(crate) const IDLE_TICK: Duration = Duration::from_millis(50);
 
-/// The exponent of the time in a candidate's cost. With this exponent, twice the time costs as much
-/// as a tenth of the memory.
+/// A candidate's cost is its memory, multiplied by the time for a store and a read, raised to this
+/// power. A candidate that takes twice the time costs the same if it uses a tenth less memory.
 pub(crate) const TIME_POWER: f64 = 0.152;
 
 /// The recommended limit divided by the forecast memory. The ratio is above 1 because data change.
@@ -82,8 +84,8 @@ pub(crate) const LIMIT_SPARE: f64 = 1.25;
 /// The maximum time to wait while another program appends to the Parquet file.
 pub(crate) const APPENDED_WITHIN: Duration = Duration::from_secs(10);
 
-/// The bytes per object that the forecast assumes: its entry, and its number and bit in the
-/// zspage's header.
+/// The bytes that the forecast assumes for an entry, and for an object's number and bit in the
+/// header of its zspage.
 pub(crate) const OBJECT_ENTRY: f64 = 8.0;
 pub(crate) const OBJECT_IN_HEADER: f64 = 4.125;
 

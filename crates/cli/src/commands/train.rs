@@ -42,7 +42,7 @@ struct Report {
 /// error occurred.
 ///
 /// # Errors
-/// Fails if the files hold too few data, training fails, or the user presses Ctrl-C.
+/// Fails if the files hold too little data, training fails, or the user presses Ctrl-C.
 pub(crate) fn run(args: &TrainArgs, interrupt: &Interrupt) -> Result<Outcome, Error> {
     output::check(&args.output, &args.paths)?;
     let skipped = SkippedFiles::default();

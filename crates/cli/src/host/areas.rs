@@ -1,7 +1,7 @@
-//! Memory areas of the C library that the kernel writes for a thread.
+//! Memory areas of the C library to which the kernel writes on behalf of a thread.
 //!
 //! # Safety
-//! The process has only one thread, and this thread continues in the program.
+//! The process has only one thread, which later runs the program.
 #![allow(unsafe_code)]
 
 use std::arch::asm;

@@ -134,7 +134,7 @@ fn check(loads: &[&ProgramHeader]) -> Result<u64, Error> {
     Ok(high)
 }
 
-/// Reserves the addresses of a program. Returns the address in memory minus the address in the
+/// Reserves the addresses of a program. Returns a byte's address in memory minus its address in the
 /// file.
 fn reserve(low: u64, high: u64, align: u64, is_movable: bool) -> Result<u64, Error> {
     let bytes = high - low;
@@ -179,7 +179,7 @@ fn map_segment(file: &File, segment: &ProgramHeader, base: u64) -> Result<(), Er
         let flags = libc::MAP_FIXED | libc::MAP_ANONYMOUS;
         map(mapped, memory_end - mapped, prot, flags, None)?;
     }
-    // Zeroes the last page after the bytes of the file, because loaders allocate memory there.
+    // Zeroes the rest of the last page of file data, because loaders allocate memory there.
     if prot & libc::PROT_WRITE != 0 && mapped > file_end {
         // SAFETY: the page was just mapped as writable, and nothing refers to it.
         unsafe { (file_end as *mut u8).write_bytes(0, (mapped - file_end) as usize) };

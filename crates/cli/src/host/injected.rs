@@ -1,4 +1,4 @@
-//! Starts an injected host, in a process that has executed the program itself (in-3).
+//! Starts an injected host in a process that has executed the program instead of the host (in-3).
 //!
 //! # Safety
 //! The program's stack is as the kernel set it up, because the program has not started to run.
@@ -19,7 +19,7 @@ pub(crate) fn begin(settings: &OsStr, entry: &Entry) -> String {
     areas::unregister();
     entry.wait_for_helper();
     let zeros = zeros::of(entry.stack);
-    // SAFETY: the process has only one thread, and this thread continues in the program.
+    // SAFETY: the process has only one thread, which later runs the program.
     if let Err(message) = unsafe { runtime::begin(settings, None, entry.limits) } {
         return message;
     }
@@ -28,6 +28,7 @@ pub(crate) fn begin(settings: &OsStr, entry: &Entry) -> String {
     // not clear the list, a later panic would read the list from a stack that is already unmapped.
     unsafe { libc::clearenv() };
     let own = Release::Mapping(entry.host_stack..entry.host_stack + Entry::STACK_BYTES);
-    // SAFETY: `entry.stack` is the program's stack, and `own` is the mapping of this stack.
+    // SAFETY: `entry.stack` is the program's stack, and `own` is the mapping of the host's stack,
+    // on which this function runs.
     unsafe { stack::enter(entry.stack, &[], entry.instruction, &own) }
 }

@@ -4,8 +4,8 @@
 //!   low | argc | argv ... 0 | envp ... 0 | auxiliary vector ... 0 0 | strings | high
 //! ```
 //! # Safety
-//! The vectors are those that the kernel passed to this process. The process has only one thread,
-//! so the stack below its stack pointer is free.
+//! The argument, environment and auxiliary vectors are those that the kernel passed to this
+//! process. The process has only one thread, so the stack below its stack pointer is free.
 #![allow(unsafe_code)]
 
 use crate::image::{self, Image};
@@ -25,8 +25,8 @@ pub(crate) struct Stack {
     /// The address of `contents`.
     start: usize,
     contents: Vec<usize>,
-    /// The addresses of the strings of the arguments and the environment, and of the auxiliary
-    /// vector.
+    /// The addresses of the strings of the arguments and of the environment, and the indexes of the
+    /// auxiliary vector in `contents`.
     arguments: Range<usize>,
     environment: Range<usize>,
     auxiliary: Range<usize>,
@@ -111,8 +111,8 @@ impl Stack {
         Stack { start, contents, arguments, environment, auxiliary }
     }
 
-    /// Passes the addresses of the program's arguments, environment and auxiliary vector to the
-    /// kernel, which shows them in /proc.
+    /// Passes the addresses of the program's stack, arguments and environment, and the auxiliary
+    /// vector, to the kernel, which shows them in /proc.
     pub(crate) fn describe(&self, memory: Option<MemoryMap>) {
         let Some(memory) = memory else { return };
         let auxiliary = &self.contents[self.auxiliary.clone()];
@@ -156,9 +156,10 @@ pub(crate) unsafe fn enter(start: usize, contents: &[usize], entry: usize, relea
         }
         Release::Mapping(own) => (libc::SYS_munmap, own.clone()),
     };
-    // SAFETY: the caller guarantees the conditions above. The calls are dispatched, and handled on
-    // other stacks. The first call releases memory of this stack. Nothing is mapped below a stack
-    // (stack_guard_gap). The second call removes the thread pointer of this process's C library.
+    // SAFETY: the caller guarantees the conditions above. The system calls are dispatched, and
+    // handled on other stacks. The first call releases memory of this stack. Nothing is mapped
+    // below a stack (stack_guard_gap). The second call removes the thread pointer of this process's
+    // C library.
     unsafe {
         asm!(
             "mov rsp, {start}",

@@ -24,8 +24,8 @@ use std::path::{Path, PathBuf};
 #[unsafe(link_section = ".note.uzram")]
 static NOTE: ([u32; 3], [u8; 8]) = ([6, 0, 0], *b"uzram\0\0\0");
 
-/// The exit codes of a shell: for a program that can't be executed, and for one that does not
-/// exist.
+/// The exit codes of a shell for a program that can't be executed, for a program that does not
+/// exist, and for a wrong command line.
 const NOT_EXECUTABLE: c_int = 126;
 const NOT_FOUND: c_int = 127;
 const WRONG_USE: c_int = 2;
@@ -93,8 +93,8 @@ fn prepare(
     stack::name_process(path);
     areas::unregister();
     let memory = MemoryMap::of_process();
-    // SAFETY: the process has only one thread, and this thread continues in the program. From now
-    // on, the thread's calls are handled as calls of the program.
+    // SAFETY: the process has only one thread, which later runs the program. From now on, the
+    // runtime handles the thread's system calls as calls of the program.
     unsafe { runtime::begin(settings, Some(&absolute), None) }
         .map_err(|message| Failure(message, 1))?;
     // The runtime now runs, so it manages the memory that these calls map for the program.

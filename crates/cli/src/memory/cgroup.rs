@@ -3,7 +3,8 @@
 //! The limit of a group also applies to the groups below it. So the smallest limit from the
 //! process's group up to the mount point applies. In a container, the mount can show only a
 //! subtree, which begins at the mount's root. This root is then removed from the path of the
-//! process's group. If the path does not begin with the root, the mount point itself is used.
+//! process's group. If the path does not begin with the root, the mount point itself is used as the
+//! group.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -34,7 +34,7 @@ impl OutputDevice {
         }
         super::check_no_input(path, inputs)?;
         // With EXCL, the open fails if the kernel or a program holds the device. From now on, the
-        // kernel refuses other such opens and mounts.
+        // kernel refuses mounts and further exclusive opens.
         let flags = (OFlags::EXCL | OFlags::NONBLOCK).bits() as i32;
         let open = || {
             let mut file = File::options().write(true).custom_flags(flags).open(path)?;

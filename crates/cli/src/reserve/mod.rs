@@ -11,9 +11,10 @@
 //!
 //! # Safety
 //! The mapping of the reserve is created once and never unmapped. Its address and length are
-//! published after its bitmap is ready, so an address inside the mapping belongs to a taken unit.
-//! One lock protects the bitmap, so two live allocations never share a unit. If an allocation's
-//! alignment exceeds that of a unit, the allocation begins at a multiple of several units.
+//! published after its bitmap is ready, so each live allocation inside the mapping consists of
+//! taken units. One lock protects the bitmap, so two live allocations never share a unit. If an
+//! allocation's alignment exceeds that of a unit, the allocation begins at a multiple of several
+//! units.
 #![allow(unsafe_code)]
 
 mod policy;

@@ -21,7 +21,7 @@ pub(super) struct Fullness {
     failed_writes: u64,
 }
 
-/// The use of a limit, and the number of failed writes.
+/// The memory in use, its limit, and the number of failed writes.
 #[derive(Clone, Copy, Debug)]
 struct Usage {
     used: u64,
@@ -31,8 +31,7 @@ struct Usage {
 }
 
 impl Usage {
-    /// Compares the use of the limit of pages with the use of the limit of all memory. Returns the
-    /// use that is a larger share of its limit.
+    /// Returns the memory of pages or all memory, whichever uses the larger share of its limit.
     fn of(device: &Device) -> Self {
         let stat = device.mm_stat();
         let pages = (stat.mem_used_total, (stat.mem_limit > 0).then_some(stat.mem_limit));

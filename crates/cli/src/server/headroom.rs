@@ -1,5 +1,5 @@
-//! The memory and address space (`ulimit -v`) that a server keeps free from its start. When no
-//! other memory is left, the server can still refuse clients, answer `stat` and save the disk.
+//! The memory and address space (`ulimit -v`) that a server reserves at its start. When no other
+//! memory is left, the server can still refuse clients, answer `stat` and save the disk.
 //!
 //! ```text
 //!   address space  | program, reserve, save | pool, connections | for work | for the end |
@@ -23,7 +23,8 @@ use zram::room;
 /// The bytes of address space that are kept free for the server's end.
 const FOR_THE_END: usize = LATER_THREADS * STACK + ADDRESS_SLACK;
 
-/// Creates the reserve, and keeps the address space free. Called before the device is created.
+/// Creates the reserve, and keeps the address space free. Call this function before the device is
+/// created.
 pub(super) fn keep(args: &ServeArgs, passed: &Passed) -> Result<(), Error> {
     let has_metrics = args.metrics.is_some() || passed.has_metrics();
     let reserve = reserve(args, if has_metrics { metrics::RESERVE } else { 0 });
@@ -71,7 +72,7 @@ fn reserve(args: &ServeArgs, of_metrics: usize) -> usize {
     worst.saturating_add(worst / (SHARE - 1))
 }
 
-/// Fails if the address space is too small for `bytes` bytes and the server's end.
+/// Fails if the remaining address space is too small for `bytes` bytes and the part "for the end".
 pub(super) fn check(bytes: usize) -> Result<(), Error> {
     if room::is_left(bytes) { Ok(()) } else { Err(no_room()) }
 }

@@ -33,8 +33,8 @@ enum Kind {
     State,
 }
 
-/// Returns all locations. Called while the disk is still served, because only then can a location
-/// on the disk itself be recognized.
+/// Returns all locations. Call this function while the disk is still served, because only then can
+/// a location on the disk itself be recognized.
 pub(super) fn all(save_file: &Arc<SaveFile>) -> Vec<SaveLocation> {
     let file = &save_file.path;
     let parent = file.parent().filter(|parent| !parent.as_os_str().is_empty());

@@ -123,7 +123,8 @@ impl Serving {
         let Served { disk, nbd, .. } = &*self.served;
         disk.cancel_job();
         let have_left = nbd.stop(left());
-        // Evaluated after the NBD server has stopped, because a client can connect until then.
+        // This is evaluated after the NBD server has stopped, because a client can connect until
+        // then.
         let was_used = self.mounted.is_some() || nbd.was_used();
         let is_unmounted = self.mounted.is_none_or(|mounted| mounted.stop(left()));
         if !(have_left && is_unmounted) {

@@ -97,7 +97,7 @@ impl Turn {
         restored
     }
 
-    /// Returns whether a job still runs that a client began while the disk was served.
+    /// Returns whether clients' jobs from the time before the server's end are still running.
     pub(super) fn has_client_jobs(&self) -> bool {
         self.now().client_jobs > 0
     }
@@ -129,7 +129,7 @@ impl Turn {
     }
 
     /// Gives the turn to the server and returns true. Returns false if a client has saved the whole
-    /// disk or is saving it. If `hangs`, a client's running save is stuck and is ignored.
+    /// disk or is saving it. If `hangs` is set, a client's running save is stuck and is ignored.
     pub(super) fn take(&self, hangs: bool) -> bool {
         let mut now = self.now();
         let is_free = match now.state {

@@ -1,9 +1,9 @@
-//! Issues each system call of the table while the memory of the call is evicted. The results must
-//! be the same as in a native run, without `uzram run`.
+//! Issues the system calls of `testkit::calls` while the memory of each call is evicted. The
+//! results must be the same as in a native run, without `uzram run`.
 //!
-//! `testkit::calls` contains the cases. The two ignored tests below issue the calls. The tests run
-//! as separate programs: natively, with a host (`uzram-host`), and natively again. If both native
-//! runs have the same result, the run with a host must have this result too.
+//! The two ignored tests below issue the calls. The tests run as separate programs: natively, with
+//! a host (`uzram-host`), and natively again. If both native runs have the same result, the run
+//! with a host must have this result too.
 #![allow(unsafe_code)]
 
 use crate::support::Place;
@@ -18,9 +18,9 @@ use testkit::child::Child;
 const OBJECTS_LEAST: usize = 250;
 /// Calls that the runtime refuses (see `docs/design/runtime.md`).
 const REFUSED: &[&str] = &["io_uring_setup", "io_uring_enter", "io_uring_register", "userfaultfd"];
-/// Calls whose results depend on the time, or on a process and its work. With a host, a signal
-/// dispatches each call, so a traced process also stops at its calls. Only the return values of
-/// these calls are compared, not the contents of the objects.
+/// Calls whose results vary with the time, the process or its resource usage. Also, with a host, a
+/// system call can raise a signal, at which a traced process stops. Only the return values of these
+/// calls are compared, not the contents of the objects.
 const VARYING: &[&str] = &[
     "fstatfs",
     "getcpu",

@@ -30,8 +30,8 @@ fn a_program_of_one_thread_finds_its_memory() {
 }
 
 /// The compressor thread ends before a call that fails in a process with several threads. Children
-/// have no compressor thread. The compressor thread does not keep the process running after the
-/// program's last thread.
+/// that evict nothing have no compressor thread. The compressor thread does not keep the process
+/// running after the program's last thread.
 #[test]
 fn a_program_of_one_thread_may_do_what_only_such_may() {
     let place = Place::new();
@@ -204,8 +204,8 @@ fn what_outlives_a_call_stays() {
 #[test]
 fn each_backend_finds_it() {
     for backend in ["signal", "signal-mappings", "signal-remap"] {
-        // The arena is small, because mappings take memory. By default, the runtime permits the
-        // number of mappings that the address space can need.
+        // The arena is small, because mappings use memory, and each block of the arena may need a
+        // mapping.
         let settings = format!("limit=6000000,arena=268435456,backend={backend}");
         let stats = checks_itself(&Place::new(), &settings, 2);
         assert!(stats.sum("evicted") > 1000 && stats.sum("filled") > 1000, "{backend}");

@@ -107,7 +107,7 @@ static ssize_t reads_much(char *at, int waits) {
 	return read(empty[0], at, LARGE);
 }
 
-// Functions with indexes from NEVER_WAIT on can wait.
+// The first NEVER_WAIT functions never wait.
 static Function *const functions[] = {
 	preads, preads64, pwrites, pwrites64, closes,
 	reads, writes, reads_parts, writes_parts, receives, receives_from, sends, sends_to, polls,

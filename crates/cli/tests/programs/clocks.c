@@ -1,6 +1,6 @@
-// Disables the vDSO, the kernel's code that reads the time in a process, and then uses memory.
-// `counter` disables the time stamp counter in this program and in an executed program. `vdso`
-// unmaps the vDSO.
+// Prevents reads of the time without a system call, and then uses memory. `counter` disables the
+// time stamp counter in this program and in an executed program. `vdso` unmaps the vDSO, the
+// kernel's code that reads the time in a process.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-// Drops the pages of all code that is mapped from files while a thread waits in a system call. The
+// While a thread waits in a system call, drops the pages of all code that is mapped from files. The
 // next access makes the kernel read the pages from the files.
 #include <pthread.h>
 #include <stdio.h>
@@ -42,8 +42,8 @@ static void pass(int ends[2]) {
 
 static void *waits(void *ignored) {
     char byte = 0;
-    // In a process with several threads, a C library makes system calls by another `syscall`
-    // instruction.
+    // A C library may use other `syscall` instructions in a process with several threads than in
+    // one with a single thread.
     for (int i = 0; i < CALLS; i++) pass(first);
     CHECK(read(second[0], &byte, 1) == 1 && byte == 5);
     return ignored;

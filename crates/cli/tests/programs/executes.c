@@ -1,6 +1,6 @@
 // Executes programs in every way that the system offers. Checks that each executed program has no
-// child, and inherits the signal mask and pending signals. Also checks that failed calls return
-// errors. Usage: executes ROUNDS
+// unexpected child, and inherits the signal mask and pending signals. Also checks that failed calls
+// return errors. Usage: executes ROUNDS
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>

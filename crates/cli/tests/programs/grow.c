@@ -1,4 +1,4 @@
-// Mappings that the runtime does not manage grow, including the mapping at the end of the arena.
+// Grows mappings that the runtime does not manage, including the mapping at the end of the arena.
 #define _GNU_SOURCE
 #include <sys/mman.h>
 

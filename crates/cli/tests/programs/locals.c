@@ -1,6 +1,6 @@
-// Evicts memory that belongs to waiting threads. The memory is the table by which the C library
-// finds thread-local storage, and a stack that the program provides. The table lies in the heap.
-// Thread-local storage lies at the end of the stack.
+// Evicts memory that belongs to waiting threads. The memory consists of the table by which the C
+// library finds thread-local storage, and of a stack that the program provides. The table lies in
+// the heap. Thread-local storage lies at the end of the stack.
 //
 //   locals
 #define _GNU_SOURCE

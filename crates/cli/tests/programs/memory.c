@@ -197,8 +197,8 @@ static void protect(struct state *state, struct region *region) {
 }
 
 static void move(struct state *state, struct region *region) {
-	// In one of four cases, the number of pages does not change, and the kernel does not move the
-	// memory.
+	// In one of four cases, the number of pages does not change. The kernel then moves the memory
+	// only with MREMAP_FIXED.
 	size_t pages = random_below(state, 4) ? 1 + random_below(state, PAGES_MAX) : region->pages;
 	uint8_t *to = NULL;
 	int flags = MREMAP_MAYMOVE;

@@ -4,8 +4,8 @@
 // allows reads, writes and exit. `wide` is a filter that refuses one call. `host` is a filter that
 // kills the process at calls that `uzram-host` makes. `refused` is a filter that the kernel does
 // not accept. `child` makes a child of `vfork` install `host`. `heap` is a filter that allows
-// `brk`. `number` is a filter that kills the process at `getpid` and `gettid`. `probe` requests the
-// strict mode as libraries do to detect it.
+// `brk`. `number` is a filter that kills the process at `getpid`, `gettid` and `ioctl`. `probe`
+// requests the strict mode as libraries do to detect it.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <malloc.h>
@@ -103,8 +103,8 @@ static char *pieces[4096];
 static void use_heap(void) {
     struct rlimit limit;
     if (getrlimit(RLIMIT_DATA, &limit)) _exit(5);
-    // The runtime, which has left the process, has added the memory that only the kernel counts to
-    // the program's soft limit of data.
+    // When the runtime left the process, it raised the program's limits of data by the memory that
+    // only the kernel counts.
     put(limit.rlim_cur >= (200 << 20) && limit.rlim_max < 1L << 40 ? "limit\n" : "no limit\n");
     for (int turn = 0; turn < 3; turn++) {
         for (int nth = 0; nth < 4096; nth++) {

@@ -3,7 +3,7 @@
 // touch memory.
 //
 //   waits ROUNDS THREADS   with threads that wait and get signals, while children begin and end
-//   waits ROUNDS 0         with a thread that has run during faults, and then only sleeps
+//   waits ROUNDS 0         with a thread that spins while faults occur, and then only sleeps
 #define _GNU_SOURCE
 #include <errno.h>
 #include <poll.h>

@@ -1,10 +1,11 @@
-// A process reads and writes its child's memory as debuggers do: by PTRACE_PEEKDATA and
-// PTRACE_POKEDATA, and by /proc/PID/mem. The child computes, or waits in a system call.
+// A process reads and writes its child's memory as debuggers do: by PTRACE_PEEKDATA,
+// PTRACE_POKEDATA, process_vm_readv and /proc/PID/mem. The child computes, or waits in a system
+// call.
 //
 //   watched attach|seize|thread|file busy|calls|sleep|pipe|poll|futex LIMIT
 //
-// Prints the number of 64-bit words in the child's memory that do not hold the expected value. At
-// the end, the child's memory must fall below LIMIT MiB.
+// Prints the number of 64-bit words that each method has read wrongly, the number of failed writes,
+// and the child's status. At the end, the child's memory must fall below LIMIT MiB.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>

@@ -54,8 +54,8 @@ fn a_job_that_evicts_gives_the_same() {
     }
 }
 
-/// Evicted zeros use no memory. Blocks that are opened together with a touched neighbour use no
-/// memory until they are touched themselves.
+/// Evicted zeros use no memory. Blocks that the runtime makes accessible together with a touched
+/// neighbour use no memory until they are touched themselves.
 #[test]
 fn what_is_resident_is_what_takes_memory() {
     const MAPPINGS: &str = "

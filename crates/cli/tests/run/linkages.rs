@@ -84,7 +84,7 @@ fn programs_of_any_linkage_find_their_memory() {
 }
 
 /// A process reads and writes the memory of another process. The other process first fills the
-/// blocks of that memory.
+/// evicted blocks of that memory.
 #[test]
 fn processes_read_and_write_each_others_memory() {
     let programs = Programs::new();

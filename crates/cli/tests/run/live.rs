@@ -84,7 +84,8 @@ fn processes_are_shown_while_they_run() {
             assert!(of(parent, "evicted") > 2000 && of(parent, "faults") > 100, "{told}");
             assert!(of(parent, "compressed") > 1 << 20 && of(parent, "calls") > 5, "{told}");
             assert!(of(child, "first_touches") < 100, "{told}");
-            // Each process has its own copy of the compressed data, so both copies are counted.
+            // Memory that the child shares with its parent is charged to the parent, so it is
+            // counted once.
             assert!(of(child, "tree_held") > 1 << 20, "{told}");
             let sum = of(parent, "tree_held") + of(child, "tree_held");
             assert_eq!(of(&told["sum"], "tree_held"), sum, "{told}");

@@ -117,7 +117,7 @@ const SUBJECTS: [Subject; 15] = [
     },
 ];
 
-/// A Go program. Go's heap has a garbage collector.
+/// A Go program, whose heap is garbage-collected.
 const HEAP: Subject = Subject {
     name: "heap",
     arguments: |rng| {

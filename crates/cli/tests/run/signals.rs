@@ -29,7 +29,7 @@ impl Waiting {
         kill_process(Pid::from_child(&self.command), signal).unwrap();
     }
 
-    /// Returns the exit code of the command, and the output of the program that was not read yet.
+    /// Returns the exit code of the command, and the unread output of the program.
     fn ended(mut self) -> (Option<i32>, String) {
         until("it ends", || self.command.try_wait().unwrap().is_some());
         let mut said = String::new();

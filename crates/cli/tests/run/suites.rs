@@ -60,7 +60,7 @@ const UNITS: &[&str] = &[
     "integration/redis-benchmark",
     "integration/convert-ziplist-hash-on-load",
 ];
-/// The limit of redis. Even a server without data needs more memory.
+/// The limit of redis. Even a server without data needs more memory than this limit.
 const LIMIT: &str = "5M";
 
 /// Runs every NODE_STEPth test of node, in the order of the tests' names.

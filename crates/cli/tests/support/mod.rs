@@ -18,8 +18,8 @@ pub const UZRAM: &str = env!("CARGO_BIN_EXE_uzram");
 /// The path of the host. The host lies beside the command.
 pub const HOST: &str = env!("CARGO_BIN_EXE_uzram-host");
 
-/// The maximum time until a server ends, whatever its clients do. Time limits of requests are
-/// longer.
+/// The maximum time until a server ends, whatever its clients do. While it serves, a server waits
+/// longer for the remaining bytes of a request.
 pub const ENDS_WITHIN: Duration = Duration::from_secs(29);
 
 /// The size of a page in bytes.

@@ -75,7 +75,8 @@ impl Coder {
     /// Returns a coder. A stream is created at its first use.
     ///
     /// # Errors
-    /// If the algorithm does not accept the level or the dictionary, or memory can't be allocated.
+    /// Fails if the algorithm does not accept the level or the dictionary, or memory can't be
+    /// allocated.
     pub fn new(method: &Method, dictionary: Option<Dictionary>, form: Form) -> Result<Self, Error> {
         let dictionary_bytes = dictionary.as_ref().map_or(0, |content| content.bytes().len());
         let params = Params { level: method.level, dictionary };
@@ -95,7 +96,7 @@ impl Coder {
     /// of the appended bytes.
     ///
     /// # Errors
-    /// If memory can't be allocated.
+    /// Fails if memory can't be allocated.
     pub fn pack_block(&self, block: &[u8], to: &mut Vec<u8>) -> Result<Form, Error> {
         let start = to.len();
         let reserved = to.try_reserve(block.len() + SLACK);
@@ -116,7 +117,7 @@ impl Coder {
     /// Decompresses `bytes` into `block`.
     ///
     /// # Errors
-    /// If memory for a stream can't be allocated, or the bytes are damaged.
+    /// Fails if memory for a stream can't be allocated, or the bytes are damaged.
     pub fn unpack_block(&self, bytes: &[u8], block: &mut [u8]) -> Result<(), Error> {
         self.with_stream(|stream| stream.decompress(bytes, block))
     }

@@ -150,7 +150,8 @@ impl<K> Core<K> {
         self.values.pieces.pool.trim();
     }
 
-    /// Returns the next step towards a dictionary, to be taken after the lock is released.
+    /// Returns the next step towards a dictionary if it is due. It is taken after the lock is
+    /// released.
     pub fn take_due(&mut self) -> Option<Due> {
         let small = self.values.small_stored;
         self.due.take_if(|due| small >= due.from)
@@ -180,7 +181,7 @@ impl<K> Core<K> {
     /// packed. Returns the slot at which to continue, if more slots remain.
     ///
     /// # Errors
-    /// If memory can't be allocated.
+    /// Fails if memory can't be allocated.
     pub fn repack(&mut self, from: u32, most: usize) -> Result<Option<u32>, Error> {
         let [Some(first), Some(trained)] = self.values.coders.by_form.clone() else {
             return Ok(None);

@@ -58,7 +58,7 @@ fn pack_with<K>(
     if !core.lock().adopt(Arc::new(coder), out) {
         return;
     }
-    // A second pass tries again the pieces that did not fit, because other pieces became smaller.
+    // A second pass retries the pieces that did not fit, because other pieces have become smaller.
     for _ in 0..2 {
         let mut next = Some(0);
         while let Some(from) = next {

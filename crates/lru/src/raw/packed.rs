@@ -32,7 +32,7 @@ impl Packed {
     /// Packs `value` into at most `limit` bytes.
     ///
     /// # Errors
-    /// If the result is longer, or memory can't be allocated.
+    /// Fails if the result is longer, or memory can't be allocated.
     pub fn pack(coder: &Arc<Coder>, value: &[u8], limit: usize) -> Result<Self, Error> {
         let mut packed = Packed { len: value.len(), ..Packed::default() };
         let bytes = value.len();
@@ -75,7 +75,7 @@ impl Packed {
     /// Unpacks the value into `out`, which must have the length of the value.
     ///
     /// # Errors
-    /// If memory for a stream can't be allocated, or the value is damaged.
+    /// Fails if memory for a stream can't be allocated, or the value is damaged.
     pub fn unpack(&self, out: &mut [u8]) -> Result<(), Error> {
         let mut rest = out;
         for (form, bytes) in self.parts() {
@@ -96,7 +96,7 @@ impl Packed {
     /// of the whole value.
     ///
     /// # Errors
-    /// As for [`value`](Self::value).
+    /// Fails as [`value`](Self::value) does.
     pub fn read(&self, out: &mut [u8]) -> Result<usize, Error> {
         if self.len <= out.len() {
             self.unpack(&mut out[..self.len])?;
@@ -109,7 +109,7 @@ impl Packed {
     /// Returns the unpacked value.
     ///
     /// # Errors
-    /// As for [`unpack`](Self::unpack), or if memory for the value can't be allocated.
+    /// Fails as [`unpack`](Self::unpack) does, or if memory for the value can't be allocated.
     pub fn value(&self) -> Result<Vec<u8>, Error> {
         let mut value = Vec::new();
         let reserved = value.try_reserve_exact(self.len);

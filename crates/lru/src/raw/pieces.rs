@@ -7,7 +7,7 @@ use std::collections::TryReserveError;
 use std::sync::Arc;
 use zsmalloc::{Config, Content, EntryPool, EntryWriteGuard, Error};
 
-/// The pool that holds the pieces, and the totals of the pieces.
+/// The pool that holds the pieces, and statistics of the pieces.
 #[derive(Debug)]
 pub struct Pieces {
     pub pool: Arc<EntryPool>,
@@ -106,7 +106,7 @@ impl Pieces {
     /// unpacked piece.
     ///
     /// # Errors
-    /// If memory can't be allocated.
+    /// Fails if memory can't be allocated.
     pub fn repack(
         &mut self,
         index: u32,

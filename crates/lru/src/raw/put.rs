@@ -26,8 +26,8 @@ impl<K> Storing<'_, K> {
     /// Stores a value as the most recently used, and removes the key's old value.
     ///
     /// # Errors
-    /// If the value is not stored. The old value then stays, as the most recently used. If the pool
-    /// needed more memory than estimated, other values may have been evicted in vain.
+    /// Fails if the value is not stored. The old value then stays, as the most recently used. If
+    /// the pool needed more memory than estimated, other values may have been evicted in vain.
     pub fn put(mut self, offer: &mut Option<Offer<K>>) -> Result<(), Error> {
         let Some(Offer { packed, .. }) = &*offer else { return Ok(()) };
         if let Some(old) = self.old {

@@ -54,7 +54,7 @@ impl Samples {
     /// Adds a value to the samples.
     ///
     /// # Errors
-    /// If the value is damaged, or memory can't be allocated.
+    /// Fails if the value is damaged, or memory can't be allocated.
     pub fn add(&mut self, packed: Packed) -> Result<(), Error> {
         let no_memory = |_| Error::NoMemory { bytes: packed.len };
         if self.lengths.len() / (TRIED_OF - 1) > self.tried.len() {
@@ -75,7 +75,7 @@ impl Samples {
     /// if the dictionary saves almost no memory.
     ///
     /// # Errors
-    /// If no dictionary could be trained from the samples, or memory can't be allocated.
+    /// Fails if no dictionary could be trained from the samples, or memory can't be allocated.
     pub fn learn(&self, method: &Method, first: &Coder) -> Result<Option<Due>, Error> {
         let size = dictionary_bytes(method.limit);
         let dictionary = zcomp::train_lengths(&self.bytes, &self.lengths, size)?;

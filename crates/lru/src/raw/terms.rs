@@ -12,7 +12,8 @@ pub enum Comparison<K> {
     Equal,
     /// The keys differ.
     Different,
-    /// The keys can't be compared while the lock is held; contains a copy of the stored key.
+    /// The keys can't be compared while the lock is held. The variant contains a copy of the stored
+    /// key.
     Unknown(K),
 }
 

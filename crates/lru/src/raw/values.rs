@@ -126,7 +126,7 @@ impl<K> Values<K> {
     /// Returns a packed copy of a value.
     ///
     /// # Errors
-    /// If memory for the copy can't be allocated.
+    /// Fails if memory for the copy can't be allocated.
     pub fn packed(&self, first: u32) -> Result<Packed, Error> {
         let len = self.slots[first].len as usize;
         let mut packed = Packed { len, ..Packed::default() };
@@ -215,7 +215,7 @@ impl<K> Values<K> {
             let slots = &self.slots;
             self.table.shrink_to(2 * self.table.len(), |&index| spread(slots[index].hash));
         }
-        // The pool releases entries if that is worthwhile.
+        // The pool frees the memory of empty entries only if enough entries are empty.
         self.pieces.pool.rebalance(&mut || true);
     }
 

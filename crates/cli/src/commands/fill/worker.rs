@@ -165,8 +165,8 @@ fn offset_of(first: u32, page: usize) -> u64 {
     (u64::from(first) + page as u64) * PAGE_SIZE as u64
 }
 
-/// Divides the runs of pages into requests, at multiples of the maximum length of a request. Each
-/// multiple is also a boundary of blocks, whatever the block size.
+/// Cuts the runs at multiples of the request's length. For every block size, these multiples are
+/// block boundaries.
 fn requests(runs: &[Range<usize>]) -> impl Iterator<Item = Range<usize>> + '_ {
     runs.iter().flat_map(|run| {
         let mut at = run.start;

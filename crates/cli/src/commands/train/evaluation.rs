@@ -23,8 +23,8 @@ pub(crate) struct Evaluation {
     /// These bytes are the dictionary's content, the tables that codecs derive from the content,
     /// and the growth of the streams' contexts.
     pub(crate) dictionary_memory: u64,
-    /// From this amount of similar data, in bytes, a device uses less memory with the dictionary.
-    /// `None` if no amount suffices.
+    /// The number of bytes of similar data from which on the dictionary reduces a device's memory
+    /// use, or `None` if no amount suffices.
     pub(crate) pays_from: Option<u64>,
 }
 
@@ -85,14 +85,14 @@ struct CodecRun<'a> {
     samples: &'a Samples,
     packed: PackedBlocks,
     back: Vec<u8>,
-    /// The times of each pass, in seconds.
+    /// The processor times for the compression and decompression of each pass, in seconds.
     compressing: Vec<f64>,
     decompressing: Vec<f64>,
 }
 
 impl<'a> CodecRun<'a> {
     fn new(codec: &'static dyn Codec, params: Params, samples: &'a Samples) -> Result<Self, Error> {
-        // Compression makes very few blocks longer.
+        // Little spare room suffices, because compression makes very few blocks longer.
         let room =
             samples.held_out.len() + samples.held_out.len() / 64 + COMPRESSED_MAX * samples.block;
         Ok(CodecRun {

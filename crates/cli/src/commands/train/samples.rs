@@ -9,8 +9,8 @@ use measure::Interrupt;
 use measure::page::{PAGE_SIZE, same_filled};
 use measure::pages::PageReader;
 
-/// The blocks that train a dictionary, and the held-out blocks. A vector holds its blocks one after
-/// the other.
+/// The blocks that train a dictionary, and the held-out blocks. Each vector holds its blocks one
+/// after the other.
 #[derive(Debug, Default)]
 pub(crate) struct Samples {
     /// The size of a block in bytes.

@@ -29,8 +29,8 @@ use zram::{Damage, memparse};
 /// (PR_SET_IO_FLUSHER). Nevertheless, set --mem-limit so that enough memory is left for the server.
 ///
 /// If a service manager passes sockets (LISTEN_FDS, as systemd's socket units do), the server uses
-/// these sockets instead of creating its own. A socket with the name nbd, control or metrics serves
-/// NBD, the control socket or metrics. Sockets with other names serve the remaining ones of these,
+/// these sockets instead of creating its own. A socket with the name nbd, control or metrics is
+/// used for the purpose of that name. Sockets with other names are used for the remaining purposes,
 /// in this order.
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("disk").args(["size", "restore"]).required(true).multiple(true))]
@@ -54,10 +54,10 @@ Examples:
   uzram serve --size 4G --metrics 9190
   uzram serve --config /etc/uzram.conf --section scratch")]
 pub(crate) struct ServeArgs {
-    /// Read options from FILE, which has a section for each disk. A key of the file is an option of
-    /// this command without --, or one of zram-generator's keys zram-size, compression-algorithm,
-    /// zram-resident-limit and writeback-device. Options on the command line override options in
-    /// the file
+    /// Read options from FILE, which has a section for each disk. A key of the file is the name of
+    /// an option of this command without --, or one of zram-generator's keys zram-size,
+    /// compression-algorithm, zram-resident-limit and writeback-device. Options on the command line
+    /// override options in the file
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
     /// Section of the file [default: the only section]
@@ -110,8 +110,8 @@ pub(crate) struct ServeArgs {
     /// than a quarter of the limit. With --set total_limit=SIZE, one limit applies to pages, tables
     /// and codecs' buffers together. The memory of connections is not counted. A value of 0 means
     /// no limit. Otherwise, the minimum is 64K. The default is lower if tables (22 bytes for each 4
-    /// KiB of --size) and connections need more than 15% [default: 85% of the machine's memory or
-    /// of the memory cgroup's limit]
+    /// KiB of --size) and connections need more than the other 15% [default: 85% of the machine's
+    /// memory or of the memory cgroup's limit]
     #[arg(long, value_name = "SIZE", value_parser = MemLimit::parse)]
     pub(crate) mem_limit: Option<MemLimit>,
     /// Set an attribute of the device before the device is created ('uzram attributes' lists the

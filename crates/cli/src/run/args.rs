@@ -12,29 +12,29 @@ use zram::memparse;
 
 /// Run a program whose heap and anonymous memory are compressed
 ///
-/// When the program reaches its limit, the memory that has not been used for the longest time is
+/// When the program reaches its limit, the memory that has been unused for the longest time is
 /// compressed. When the program touches compressed memory, this memory is decompressed. The program
 /// must be for x86-64, and runs unmodified. The program may be in any language, and linked to
 /// glibc, to musl or statically. The host (the executable uzram-host, which contains uzram's
 /// runtime) is mapped into the program's process. The environment of the program does not change.
-/// The system calls that read or write data or only return information take about as long as
-/// without uzram. Every other system call takes some microseconds more. The host is also mapped
-/// into each program that the program executes, and all of these processes share the limit.
+/// System calls that read data, write data or only return information take about as long as without
+/// uzram. Every other system call takes some microseconds more. The host is also mapped into each
+/// program that the program executes, and all of these processes share the limit.
 ///
 /// Compressed data count towards the limit and can't be evicted. If compressed data use the whole
 /// limit, the program continues above the limit. One line on standard error then reports how much
 /// memory of all processes can't be evicted. A process whose standard error is that of this command
 /// writes the line, at the latest when the process ends. Many processes can also exceed the limit,
 /// because each process keeps at least 1/64 of the limit resident (1 to 16 MiB, but at most 1/8 of
-/// the limit). If compressed data use most of the limit, the processes that hold at least 1/16 of
-/// the limit together keep up to 1/4 of the limit resident. A process evicts memory when it makes a
-/// system call, or when it touches memory that is new, compressed, or shared with a parent or
-/// child. A process that sleeps or only computes does not evict memory.
+/// the limit). If compressed data use most of the limit, the processes that each hold at least 1/16
+/// of the limit may keep resident up to 1/4 of the limit in all. A process evicts memory when it
+/// makes a system call, or when it touches memory that is new, compressed, or shared with a parent
+/// or child. A process that sleeps or only computes does not evict memory.
 ///
 /// Each process is charged for its own memory. Compressed data that a parent and its children still
 /// share are counted once. Other memory that they share is counted once if it would otherwise use a
 /// large part of the limit; if not, it is charged to each process. The minimum of --limit is about
-/// 2 MiB with blocks of 4 KiB and lz4, and 10 MiB with blocks of 64 KiB and zstd. With the backend
+/// 2 MiB with blocks of 4 KiB and lz4, and 10 MiB with blocks of 64 KiB and zstd. With --backend
 /// signal-mappings or signal-remap, these minimums are 14 MiB and 20 MiB. If --limit is below the
 /// minimum, the program is not run, and the message states the minimum.
 ///
@@ -97,9 +97,9 @@ pub(crate) struct RunArgs {
     #[arg(long)]
     pub(crate) no_inject: bool,
     /// When the program has ended, print a table of its processes and their sum to standard error.
-    /// The table contains the maximum memory, evictions, page faults, dispatched system calls, and
-    /// the time of the faults and calls. If a signal killed a process, the process's row shows its
-    /// values some milliseconds before the signal
+    /// The table contains the maximum memory, evictions, page faults, the number of system calls
+    /// that uzram handled, and the time of the faults and calls. If a signal killed a process, its
+    /// row shows the values some milliseconds before the signal
     #[arg(long)]
     pub(crate) stats: bool,
     /// Make each process append a line of JSON with its statistics to FILE when the process ends

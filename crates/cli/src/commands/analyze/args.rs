@@ -48,12 +48,12 @@ pub(crate) struct AnalyzeArgs {
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     #[arg(requires = "process", conflicts_with = "paths")]
     pub(super) idle: Option<Duration>,
-    /// Maximum size of the sample. If the data are smaller than this size, the sample contains all
-    /// data, and the forecast has no sampling error
+    /// Maximum size of the sample. If the data are smaller, the sample contains all data, and the
+    /// forecast has no sampling error
     #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = sample)]
     pub(super) sample: u64,
-    /// Algorithm to try, with a level if the algorithm's default level is not wanted; can be
-    /// repeated [default: lz4, lz4hc, zstd:-1, zstd:1, zstd:3]
+    /// Algorithm to try, with an optional level; can be repeated [default: lz4, lz4hc, zstd:-1,
+    /// zstd:1, zstd:3]
     #[arg(long = "try", value_name = "NAME[:LEVEL]", value_parser = Kind::parse)]
     #[arg(default_values = ["lz4", "lz4hc", "zstd:-1", "zstd:1", "zstd:3"])]
     #[arg(hide_default_value = true)]

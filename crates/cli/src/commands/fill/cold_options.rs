@@ -15,8 +15,8 @@ use zram::{Config, Device, SaveOptions, SaveTo, Selection, Which, Zram};
 /// The options for cold data.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct ColdArgs {
-    /// Save the device to FILE after everything is read back; an existing file is replaced when the
-    /// new one is complete
+    /// Save the device to FILE after all pages were read back; an existing file is replaced when
+    /// the new one is complete
     #[arg(long, value_name = "FILE")]
     pub(super) save: Option<PathBuf>,
     /// After everything is stored, write idle pages back to FILE, and free their memory; FILE is a

@@ -11,7 +11,7 @@ use zram::memparse;
 /// Reads blocks of every regular file at or under the paths (at most 64 MiB, spread evenly, without
 /// same-filled blocks). Trains a dictionary with seven of every eight blocks, and tests the
 /// dictionary with every algorithm on the remaining blocks. Often a dictionary does not pay,
-/// because the dictionary itself uses memory. So the report shows the memory of a device with all
+/// because it uses more memory than it saves. So the report shows the memory of a device with all
 /// the files, with and without the dictionary. At the end the command writes the dictionary; an
 /// existing file is replaced when the new one is complete.
 ///

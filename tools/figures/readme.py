@@ -18,7 +18,7 @@ def table_front(r):
         return [what, *(percent(value) for value in [*ours, kernel])]
 
     rows = [row("a Linux source tree", "source"), row("the heap of a Python process", "heap")]
-    return table(["memory taken, of the data's size", "uzram: lz4", "zstd", "zstd, blocks of 64 KiB",
+    return table(["memory, in percent of the data's size", "uzram: lz4", "zstd", "zstd, blocks of 64 KiB",
                   "the kernel's zram (Linux 6.18): lz4"], rows)
 
 
@@ -31,20 +31,20 @@ def table_six(r):
     kernel_removed = percent(r.rival("removal", "random 97%/overhead over C"))
     jobs = [f"zstd: random 4 KiB {job}" for job in ("writes", "reads")]
     run = span(*r.ends("run", RUN.format("with none and as much memory in all")))
-    return table(["figure (with lz4, if no codec is named)", "uzram", "rival"], [
-        ["memory beyond C, the bytes that lz4 alone makes of the data: 1 GiB of the Linux source tree",
+    return table(["measurement (with lz4 unless a codec is named)", "uzram", "rival"], [
+        ["memory in excess of C, the size of the data compressed by lz4 alone: 1 GiB of the Linux source tree",
          percent(r.value("fill", "source/overhead over C")),
          f"kernel zram {percent(r.rival('fill', 'source/overhead over C'))}"],
         ["the same for the whole tree, after a random 97% of its pages was dropped",
          removed("overhead over C"),
          f"kernel zram {kernel_removed}; {compact} after its `compact`"],
-        ["4 KiB overwrites on one thread, in process", *beside_kernel(over_kernel(r, OTHER))],
-        ["4 KiB reads anywhere on one thread, in process", *beside_kernel(over_kernel(r, ANYWHERE))],
+        ["overwrites of 4 KiB by one thread, in the same process", *beside_kernel(over_kernel(r, OTHER))],
+        ["random reads of 4 KiB by one thread, in the same process", *beside_kernel(over_kernel(r, ANYWHERE))],
         ["4 KiB requests a second over NBD, 16 at a time, zstd: writes; reads",
          "; ".join(thousands(r.value("nbd", job)) for job in jobs),
          "nbdkit, blocks of 32 KiB: " + "; ".join(thousands(r.rival("nbd", job)) for job in jobs)],
-        ["wall-clock time of seven programs short of memory, under `uzram run`, without privileges",
-         f"{run} times the kernel's", "swap on the kernel's zram, with the same memory in all"],
+        ["wall-clock time of seven programs that need more memory than their limit, under `uzram run`, without privileges",
+         f"{run} times the kernel's", "swap on the kernel's zram, with the same total memory"],
     ])
 
 

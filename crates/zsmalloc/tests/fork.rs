@@ -4,7 +4,7 @@
 use fastrand::Rng;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Barrier, Weak};
 use testkit::child::in_child;
 use testkit::load::Stop;
 use testkit::seed;
@@ -161,9 +161,9 @@ fn a_guard_from_before_the_fork_holds_nothing_in_a_child() {
     }
 }
 
-/// In a child, a thread looks up entries, and so repairs the pool, while another thread uses the
-/// pool. The repair resets the counts of lost readers, but the thread that looks up entries is not
-/// lost, and remains counted as a reader.
+/// In a child, one thread looks up entries while another thread reads an entry. One of them repairs
+/// the pool. The repair resets the counts of lost readers, but the thread that looks up entries is
+/// not lost, and remains counted as a reader.
 #[test]
 fn a_thread_that_looks_for_entries_in_a_child_is_not_lost() {
     let core = Arc::new(EntryPool::new(Config::default(), 1 << 17, Columns::default()).unwrap());
@@ -178,18 +178,21 @@ fn a_thread_that_looks_for_entries_in_a_child_is_not_lost() {
     for _ in 0..20 {
         in_child(|| {
             let (looks, stop) = (AtomicU64::new(0), AtomicBool::new(false));
+            let begin = Barrier::new(2);
             std::thread::scope(|scope| {
                 let _stop = Stop(&stop);
                 scope.spawn(|| {
+                    begin.wait();
                     while !stop.load(Relaxed) {
                         assert_eq!(core.first_made(0), Some(65_024));
                         looks.fetch_add(1, Relaxed);
                     }
                 });
+                begin.wait();
+                assert_eq!(core.read(65_535).content(), Content::Inline(7));
                 while looks.load(Relaxed) < 1000 {
                     std::hint::spin_loop();
                 }
-                assert_eq!(core.read(65_535).content(), Content::Inline(7));
             });
             set_all(0);
             // This call would wait forever if a reader had been removed from the count twice.

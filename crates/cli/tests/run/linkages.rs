@@ -283,7 +283,7 @@ fn libraries_may_start_threads() {
 #[test]
 fn sanitized_programs_keep_the_limit() {
     let programs = Programs::new();
-    fs::write(programs.path().join("main.c"), LIMITED.replace("32 << 20", "60 << 20")).unwrap();
+    fs::write(programs.path().join("main.c"), LIMITED.replace("48 << 20", "60 << 20")).unwrap();
     let program = programs.compiled("address", &["-fsanitize=address"]);
     // When the program ends, AddressSanitizer starts a process that stops the program and searches
     // for leaks.

@@ -11,8 +11,8 @@ pub enum Access {
     Write,
     /// The kernel reads the range, writes it, or both.
     Both,
-    /// The access is not known. A walk reports one byte, but the kernel can also touch the bytes
-    /// after it.
+    /// The access is not known. [`ranges`](crate::ranges) reports one byte, but the kernel can also
+    /// touch the bytes after it.
     Unknown,
 }
 
@@ -42,9 +42,9 @@ pub struct Choice {
     pub argument: u8,
     /// The bits of that argument that are compared with the cases.
     pub mask: usize,
-    /// Values of these bits, with the resulting kinds.
+    /// Values of these bits, each with the resulting kind.
     pub cases: &'static [(usize, Argument)],
-    /// The kind for any other value.
+    /// The kind for all values that `cases` lacks.
     pub other: Argument,
 }
 
@@ -59,7 +59,7 @@ pub enum Pointee {
     Message(Access),
     /// An array of `mmsghdr`s. The [`Count`] is the argument that holds the number of `mmsghdr`s.
     Messages(Access, Count),
-    /// An array of addresses of strings that ends with a null pointer, such as `argv`.
+    /// A null-terminated array of addresses of strings, such as `argv`.
     Texts,
     /// The address and the size of a signal set, for `pselect6`.
     Sigset,
@@ -67,7 +67,7 @@ pub enum Pointee {
     Getevents,
     /// A `stack_t`, and the stack that it describes.
     Stack,
-    /// A `sigevent`. For SIGEV_THREAD, also the 32 bytes to which the `sigevent` points.
+    /// A `sigevent`, and with SIGEV_THREAD also the 32 bytes to which the `sigevent` points.
     Sigevent,
     /// A `clone_args`. The [`Count`] is the argument that holds the size of the `clone_args` in
     /// bytes.
@@ -75,7 +75,7 @@ pub enum Pointee {
     /// An array of addresses of `iocb`s, and the memory to which the `iocb`s point. The [`Count`]
     /// is the argument that holds the number of addresses.
     Iocbs(Count),
-    /// An array of `futex_waitv`s, and the futex words to which they point. The field is the length
+    /// An array of `futex_waitv`s, and the futex words to which they point. The [`Length`] is that
     /// of the array.
     Waiters(Length),
     /// An `xattr_args`, and the value to which it points.
@@ -127,13 +127,13 @@ pub(crate) const fn boths(count: Count, bytes: usize) -> Argument {
     items(Access::Both, count, bytes)
 }
 
-/// Returns the kind of the address of a bit mask. The mask has `count` minus `less` bits.
+/// Returns the kind of the address of a bit mask with `count` minus `less` bits.
 pub(crate) const fn mask(access: Access, count: Count, less: usize) -> Argument {
     Argument::Buffer(access, Length::Bits { count, less })
 }
 
-/// Returns the kind of the address of a buffer. The argument with the index `argument` points to
-/// the buffer's length.
+/// Returns the kind of the address of a buffer whose length is stored at the address in the
+/// argument with the index `argument`.
 pub(crate) const fn from_memory(access: Access, argument: u8) -> Argument {
     Argument::Buffer(access, Length::FromMemory(argument))
 }

@@ -51,7 +51,8 @@ pub enum Length {
         /// The number that the kernel subtracts from the argument to get the number of bits.
         less: usize,
     },
-    /// One byte for each page of another memory range. An argument holds the length of that range.
+    /// The number of pages in another memory range. An argument holds the length in bytes of that
+    /// other range.
     Pages(Count),
     /// The value of the 4 bytes to which the argument with this index points.
     FromMemory(u8),

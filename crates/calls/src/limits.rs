@@ -2,10 +2,10 @@
 
 /// The lowest address above all addresses that a program can use.
 pub const ADDRESS_END: usize = 1 << 56;
-/// The maximum number of bytes that the kernel transfers in a call (MAX_RW_COUNT). Only this number
-/// of bytes of a longer buffer is reported.
+/// The maximum number of bytes that the kernel transfers in a call (MAX_RW_COUNT). A walk reports
+/// only this number of bytes of a longer buffer.
 pub const TRANSFER_MAX: usize = 0x7fff_f000;
-/// The minimum page size in bytes. A string is reported in parts that end at multiples of this
+/// The minimum page size in bytes. A walk reports a string in parts that end at multiples of this
 /// size.
 pub(crate) const PAGE: usize = 4096;
 /// The lowest address that can be mapped by default (`vm.mmap_min_addr`). A value below this

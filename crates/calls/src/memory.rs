@@ -1,6 +1,6 @@
 //! Access to the program's memory during a walk, which finds the memory ranges that a call touches.
 
-/// Memory that a walk reads. The walk reads only ranges that it has already reported.
+/// Reads the program's memory for a walk. A walk reads only ranges that it has already reported.
 pub trait Memory {
     /// Copies the bytes at `address` to `into`. If the bytes can't be read, returns false and
     /// leaves `into` unspecified.

@@ -11,7 +11,7 @@ pub(crate) struct NamedSpec {
     pub(crate) name: &'static str,
 }
 
-/// Defines one function for each column of a row. The function sets that column.
+/// Defines, for each column of a row, a function that sets this column.
 macro_rules! columns {
     ($($(#[$doc:meta])* $name:ident($($value:ident: $type:ty)?): $column:ident = $set:expr;)*) => {
         $($(#[$doc])*

@@ -34,7 +34,8 @@ const FUTEX: usize = 0x7f;
 /// The fourth argument of `futex`: a timeout if the operation waits, otherwise a number.
 pub(crate) const FUTEX_TIME: Argument = by!(1, FUTEX;
     0 | 6 | 9 | 11 | 13 => input(TIME), _ => Plain);
-/// The fifth argument of `futex`: the futex to which waiting threads are moved.
+/// The fifth argument of `futex`: the second futex of operations such as FUTEX_REQUEUE and
+/// FUTEX_WAKE_OP.
 pub(crate) const FUTEX_SECOND: Argument = by!(1, FUTEX; 3 | 4 | 5 | 11 | 12 => both(4), _ => Plain);
 
 /// The second argument of `prctl`, whose kind depends on the first argument.
@@ -94,8 +95,8 @@ pub(crate) const QUOTACTL_FD: Argument = quota!(1);
 /// set, else 4.
 pub(crate) const MOUNT_ID: Argument = by!(4, 1; 1 => output(8), _ => output(4));
 
-/// The fifth argument of `io_uring_enter`: a signal set, a structure, or an offset in registered
-/// memory.
+/// The fifth argument of `io_uring_enter`: a signal set, an `io_uring_getevents_arg`, or an offset
+/// in registered memory.
 pub(crate) const URING_WAIT: Argument = by!(3, 8 | 64;
     0 => input(sizes::SIGSET), 8 => Pointee(Getevents), _ => Plain);
 /// The argument of `io_uring_register`: descriptors, buffers that the kernel uses after the call,
@@ -126,20 +127,20 @@ pub(crate) const MSGCTL: Argument = by!(1, INT;
 const PARAMS: Argument = input(40);
 const KDF_PARAMS: Argument = Pointee(Words(Access::Read, Length::Bytes(56)));
 
-/// The second argument of `keyctl`.
+/// The second argument of `keyctl`, whose kind depends on the operation.
 pub(crate) const KEYCTL_1: Argument = by!(0, INT;
     1 => Text, 23 => input(12), 25 | 26 | 27 | 28 => PARAMS, 31 => outputs(Long(2), 1), _ => Plain);
 
-/// The third argument of `keyctl`.
+/// The third argument of `keyctl`, whose kind depends on the operation.
 pub(crate) const KEYCTL_2: Argument = by!(0, INT;
     2 | 12 => inputs(Long(3), 1), 6 | 11 | 17 | 23 => outputs(Long(3), 1),
     10 | 25 | 26 | 27 | 28 | 29 => Text, 20 => Pointee(Iovecs(Access::Read, Long(3))), _ => Plain);
 
-/// The fourth argument of `keyctl`.
+/// The fourth argument of `keyctl`, whose kind depends on the operation.
 pub(crate) const KEYCTL_3: Argument = by!(0, INT;
     10 | 24 | 29 => Text, 25 | 26 | 27 | 28 => Unknown, _ => Plain);
 
-/// The fifth argument of `keyctl`.
+/// The fifth argument of `keyctl`, whose kind depends on the operation.
 pub(crate) const KEYCTL_4: Argument = by!(0, INT;
     23 => KDF_PARAMS, 24 => output(56), 25 | 26 | 27 | 28 => Unknown, _ => Plain);
 
@@ -149,10 +150,11 @@ const REGISTERS: usize = 27 * 8;
 const FLOATING: usize = 512;
 
 /// The third argument of `ptrace`. For PTRACE_PEEKSIGINFO, the argument is an address in the
-/// caller's memory. For other requests, the argument is an address in the other process.
+/// caller's memory. For other requests, the argument is a number or an address in the other
+/// process.
 pub(crate) const PTRACE_ADDRESS: Argument = by!(0, INT; 0x4209 => input(16), _ => Plain);
 
-/// The fourth argument of `ptrace`.
+/// The fourth argument of `ptrace`, whose kind depends on the request.
 pub(crate) const PTRACE_DATA: Argument = by!(0, INT;
     1 | 2 | 3 | 0x4201 => output(WORD), 12 => output(REGISTERS), 13 => input(REGISTERS),
     14 => output(FLOATING), 15 => input(FLOATING), 25 => output(16), 26 => input(16),
@@ -161,7 +163,7 @@ pub(crate) const PTRACE_DATA: Argument = by!(0, INT;
     0x420a | 0x420d | 0x420e | 0x420f | 0x4211 => outputs(Long(2), 1),
     0x420b | 0x4210 | 0x4212 => inputs(Long(2), 1), _ => Plain);
 
-/// The second argument of `arch_prctl`.
+/// The second argument of `arch_prctl`, whose kind depends on the operation.
 #[cfg(target_arch = "x86_64")]
 pub(crate) const ARCH_PRCTL: Argument = by!(0, INT;
     0x1003 | 0x1004 | 0x4001 | 0x4003 | 0x5005 => output(WORD),
@@ -173,7 +175,7 @@ pub(crate) const ARCH_PRCTL: Argument = by!(0, INT;
 pub(crate) const MODIFY_LDT: Argument = by!(0, INT;
     0 | 2 => outputs(Long(2), 1), 1 | 0x11 => inputs(Long(2), 1), _ => Plain);
 
-/// The second and the third argument of `sysfs`.
+/// The second and the third argument of `sysfs`, whose kinds depend on the option.
 #[cfg(target_arch = "x86_64")]
 pub(crate) const SYSFS_1: Argument = by!(0, INT; 1 => Text, _ => Plain);
 #[cfg(target_arch = "x86_64")]

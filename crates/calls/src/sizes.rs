@@ -1,5 +1,5 @@
-//! The sizes of the structures that system calls access, as the kernel defines them. If the C
-//! library's type has a different size, the constant is a number.
+//! The sizes of the structures that system calls access, as the kernel defines them. A constant is
+//! a literal number if the C library's type has a different size.
 
 use libc::*;
 

@@ -3,7 +3,7 @@
 use crate::argument::{Argument, INT};
 use crate::when::When;
 
-/// The effects of a call on a pager, other than those of the call's memory accesses.
+/// The effects of a call that a pager must handle, other than the call's memory accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Special {
     /// The call has no effect other than its memory accesses.
@@ -24,8 +24,8 @@ pub enum Special {
     By {
         /// The index of the argument.
         argument: u8,
-        /// Values of the argument, with the resulting effects. For any other value, the effect is
-        /// `Nothing`.
+        /// Values of the argument, each with the resulting effect. For any other value, the effect
+        /// is `Nothing`.
         cases: &'static [(usize, Special)],
     },
 }
@@ -51,7 +51,8 @@ pub struct SignalMask {
     pub argument: u8,
     /// The index of the argument that holds the size of the mask in bytes.
     pub bytes: u8,
-    /// Whether the argument is the address of a structure that holds the mask's address and size.
+    /// Whether that argument is instead the address of a structure that holds the mask's address
+    /// and size.
     pub is_behind: bool,
     /// Whether the mask applies while the call waits. If false, the mask is a set of signals that
     /// the call accepts.
@@ -84,8 +85,8 @@ pub enum SimpleClass {
     Status = 7,
 }
 
-/// Whether a pager issues a call for its own work: in the process, on the pager's thread, or in
-/// `uzram-host` when it executes a program.
+/// Whether a pager issues a call for its own work: in the program's process, on the pager's own
+/// thread, or when `uzram-host` executes a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
     /// The pager does not issue the call, or issues it only with arguments that the runtime lists
@@ -109,7 +110,7 @@ pub struct SyscallSpec {
     pub kept_after_return: When,
     /// The effects of the call other than its memory accesses.
     pub special: Special,
-    /// The effect of a signal on the call. The value exists only for a call that can block for a
+    /// The effect of a signal on the call. The value is `Some` only for a call that can block for a
     /// long time and that accesses only memory described by the row. The value is `None` if the
     /// call uses memory that the kernel knows from earlier calls (`ioctl` on a virtual machine) or
     /// that the call addresses by an offset.

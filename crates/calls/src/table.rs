@@ -106,7 +106,7 @@ static PLACES: [u16; NUMBERS] = {
     places
 };
 
-/// Returns the row of a system call, if its number is known.
+/// Returns the row of the system call with this number, or `None` if the table has no such row.
 pub fn spec(number: usize) -> Option<&'static SyscallSpec> {
     let place = usize::from(*PLACES.get(number)?);
     ROWS.get(place.checked_sub(1)?)
@@ -117,7 +117,7 @@ pub fn specs() -> impl Iterator<Item = &'static SyscallSpec> {
     (0..NUMBERS).filter_map(spec)
 }
 
-/// Returns the name of a system call, if its number is known.
+/// Returns the name of the system call with this number, or `None` if the table has no such row.
 pub fn name(number: usize) -> Option<&'static str> {
     ALL.iter().find(|named| named.spec.number == number).map(|named| named.name)
 }

@@ -15,8 +15,9 @@ mod requests;
 /// Reports each memory range that the kernel would touch if the system call were issued now.
 ///
 /// `found` receives a range before `memory` reads any byte of the range, because `found` may have
-/// to fill the range first. Ranges can overlap and repeat. No range is empty, and no range ends
-/// above [`ADDRESS_END`](crate::ADDRESS_END). At most [`RANGES_MAX`] ranges are reported.
+/// to make the range accessible first. Ranges can overlap and repeat. No range is empty, and no
+/// range ends above [`ADDRESS_END`](crate::ADDRESS_END). At most [`RANGES_MAX`] ranges are
+/// reported.
 ///
 /// If the kernel would refuse an argument, such as a count above its limit or an invalid address,
 /// the walk reduces the count or ignores the argument. Other threads can change the memory during

@@ -15,14 +15,14 @@ pub enum When {
     Bits {
         /// The index of the argument.
         argument: u8,
-        /// At least one of these bits must be set.
+        /// The bits of which at least one must be set.
         bits: usize,
     },
     /// The condition is true if none of these bits is set in the argument.
     NoBits {
         /// The index of the argument.
         argument: u8,
-        /// All of these bits must be zero.
+        /// The bits that must all be clear.
         bits: usize,
     },
     /// The condition depends on the value of an argument of type `int`.
@@ -31,8 +31,8 @@ pub enum When {
         argument: u8,
         /// The bits of the argument that are compared with the cases.
         mask: u32,
-        /// Values of these bits, with the resulting conditions. For any other value, the condition
-        /// is false.
+        /// Values of these bits, each with the resulting condition. For any other value, the
+        /// condition is false.
         cases: &'static [(u32, When)],
     },
 }

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::PathBuf;
 
-/// Numbers and names of system calls from the tables of Linux 6.18.
+/// The numbers and names of all system calls, from the tables of Linux 6.18.
 #[cfg(target_arch = "x86_64")]
 const NAMES: &str = include_str!("names_x86_64.txt");
 #[cfg(target_arch = "aarch64")]
@@ -181,8 +181,8 @@ fn check_condition(when: When) {
     }
 }
 
-/// Before a call that can be issued again, a thread publishes that it waits. Only after a call that
-/// a signal can interrupt, the thread publishes that it no longer waits.
+/// The runtime publishes that a thread waits before calls with `repeats`, but ends this state only
+/// after calls with `is_interrupted`.
 #[test]
 fn calls_that_are_repeated_are_also_interrupted() {
     let values = [0, 1, 2, 9, usize::MAX];

@@ -55,7 +55,7 @@ fn buffers_are_told_as_long_as_arguments_say() {
     assert_eq!(read(0x10_0000, usize::MAX)[0].0.len(), 0x7fff_f000);
     assert_eq!(read(ADDRESS_END - 4, 10), [(ADDRESS_END - 4..ADDRESS_END, Access::Write)]);
     assert!(read(usize::MAX, usize::MAX).is_empty() || cfg!(target_arch = "aarch64"));
-    // A negative `int` counts as 0, whatever the upper half of the register contains.
+    // A negative `int` is treated as 0, whatever the upper half of the register contains.
     let bind = |length| reported(libc::SYS_bind, &[3, 0x10_0000, length], &NONE);
     assert!(bind(usize::MAX).is_empty());
     assert_eq!(bind(1 << 40 | 16), [(0x10_0000..0x10_0010, Access::Read)]);

@@ -1,13 +1,13 @@
 //! A preloaded library that counts dispatched calls, and lets the calls continue.
 //!
 //! When a process ends or executes another program, the library writes a line to the file that
-//! `DISPATCH_COUNTS` names. The numbers in the line count dispatched calls, abandoned calls,
-//! threads that began, forks, threads that ended, and remaining pins.
+//! `DISPATCH_COUNTS` names. The line contains the numbers of dispatched calls, of calls without a
+//! result ([`Outcome::GivenUp`]), of begun threads, forks and ended threads, and of remaining pins.
 //!
-//! With `DISPATCH_BY_CALLS` set, thread pointers are read and set by system calls. With
-//! `DISPATCH_SIMPLE` set, simple calls are made without a signal, and some managed blocks are
-//! marked as absent for a time. With `DISPATCH_MEDDLES` set, the hook changes calls, sets results
-//! of calls, and maps a page at its first access.
+//! With `DISPATCH_BY_CALLS` set, `dispatch` reads and sets thread pointers by system calls. With
+//! `DISPATCH_SIMPLE` set, simple calls need no signal, and the hook marks managed blocks as absent
+//! and as resident in turn. With `DISPATCH_MEDDLES` set, the hook changes calls, sets results of
+//! calls, and maps a page at its first access.
 #![cfg(target_arch = "x86_64")]
 #![allow(unsafe_code)]
 
@@ -40,13 +40,13 @@ const PAGE_BYTES: usize = 4096;
 /// The addresses of the managed blocks of simple.c, and the state words of these blocks.
 const MEMORY: Range<usize> = 0x5556_0000_0000..0x5556_0001_0000;
 static WORDS: [AtomicU32; 16] = [const { AtomicU32::new(RESIDENT) }; 16];
-/// The value of an absent block's word.
+/// The state word of an absent block.
 const ABSENT: u32 = 4;
 static GATE: AtomicU64 = AtomicU64::new(0);
 static THREADS: AtomicUsize = AtomicUsize::new(1);
 static IS_SIMPLE: AtomicBool = AtomicBool::new(false);
 
-/// Lets simple calls be made without a signal.
+/// Lets `dispatch` issue simple calls without a signal.
 fn begin_simple() {
     let (memory, block) = (MEMORY, PAGE_BYTES);
     let (gate, threads) = (&GATE, &THREADS);
@@ -61,8 +61,8 @@ fn begin_simple() {
     IS_SIMPLE.store(true, Relaxed);
 }
 
-/// Marks a managed block as absent, or as resident again. For some of the calls, sets the gate, so
-/// that no simple calls are issued.
+/// Marks a managed block as absent, or as resident again. After every fifth dispatched call, no
+/// simple call is issued until the next dispatched call.
 fn disturb(nth: u64) {
     GATE.store(u64::from(nth.is_multiple_of(5)), Relaxed);
     let word = &WORDS[(nth % 16) as usize];
@@ -71,7 +71,8 @@ fn disturb(nth: u64) {
     let _changed = word.compare_exchange(from, to, Relaxed, Relaxed);
 }
 
-/// Restores the instructions of sites before the program changes mappings of code or sets a filter.
+/// Restores the `syscall` instructions that `dispatch` has replaced, before the program changes
+/// mappings of code or sets a filter.
 fn release(call: &Call) {
     let [start, bytes, ..] = call.args();
     let number = call.number() as i64;
@@ -91,7 +92,7 @@ fn bring() {
     unsafe { libc::mmap(PAGE as *mut _, PAGE_BYTES, prot, flags, -1, 0) };
 }
 
-/// Depending on the call's number, returns a result, changes the call, or issues it.
+/// Depending on the call's number, sets the call's result, changes the call, or issues it.
 fn meddle(call: &mut Call) -> Step {
     match call.number() as i64 {
         libc::SYS_getppid => Step::Answer(ANSWER),
@@ -106,7 +107,7 @@ fn meddle(call: &mut Call) -> Step {
 }
 
 thread_local! {
-    /// The number of calls of this thread.
+    /// The number of dispatched calls of this thread.
     static OF_THREAD: Cell<u64> = const { Cell::new(0) };
 }
 

@@ -28,7 +28,7 @@ pub struct Call {
     pub(crate) temporary: Option<u64>,
     /// Whether the hook was notified that the thread waits.
     pub(crate) is_parked: bool,
-    /// Whether the call is reissued after a signal for the hook has ended the call.
+    /// Whether the call is to be issued again if a signal for the hook ends the call.
     is_repeated: bool,
     /// A signal mask, and a structure that points to the mask. The call's arguments refer to these
     /// copies, not to the program's mask and structure.
@@ -97,7 +97,7 @@ impl Call {
     }
 
     /// Returns the call's note. The words of the note are initially 0, and keep their values until
-    /// the call has returned or was abandoned.
+    /// the call has ended ([`Outcome`](crate::Outcome)).
     pub fn note(&mut self) -> &mut [u64; NOTE_WORDS] {
         &mut self.note
     }
@@ -164,8 +164,8 @@ impl Call {
         self.context
     }
 
-    /// Stores a signal mask for the kernel. Returns the address of the mask, and the address of a
-    /// structure that points to the mask.
+    /// Stores a signal mask that the kernel reads during the call. Returns the address of the mask,
+    /// and the address of a structure that points to the mask.
     pub(crate) fn keep_mask(&mut self, mask: u64) -> (usize, usize) {
         let at = (&raw const self.scratch).addr();
         self.scratch = [mask, at as u64, size_of::<u64>() as u64];

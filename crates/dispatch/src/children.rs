@@ -98,8 +98,8 @@ impl Request {
         (self.flags & SETTLS != 0).then_some(pointer)
     }
 
-    /// Returns the arguments for creating the child. `stack` is the range of the stack on which the
-    /// child begins, or `None` for its parent's stack.
+    /// Returns the arguments of the system call that creates the child. `stack` is the range of the
+    /// stack on which the child begins, or `None` for its parent's stack.
     fn told(&mut self, flags: u64, stack: Option<(usize, usize)>) -> [usize; 5] {
         let (start, end) = stack.unwrap_or((0, 0));
         if self.number == libc::SYS_clone3 as usize {

@@ -169,7 +169,7 @@ pub(crate) fn resume(call: &mut Call) -> bool {
 }
 
 /// Completes or undoes the call that a signal interrupted. `context` then contains the program's
-/// registers. If the call returned EINTR and has a temporary mask, returns this mask.
+/// registers. Returns the call's temporary mask if the call has one and returned EINTR.
 ///
 /// # Safety
 /// The signal interrupted the thread of `context` in the instructions that issue a call.

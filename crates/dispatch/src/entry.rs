@@ -193,7 +193,7 @@ fn came(thread: &Thread, info: &mut Info, context: &mut Context) {
     if !is_on_own_stack {
         unblock_owned();
     }
-    // A C library call by this crate that was interrupted in `simple` continues where it was.
+    // If this crate's code was interrupted in `simple`, its C library call continues there.
     let is_settled =
         !is_on_own_stack && (settle::settle(context, info) || site::leave(context, info));
     // Either `simple` can't write below the program's stack pointer, or the program passed an

@@ -5,7 +5,7 @@ use std::ops::Range;
 #[cfg(target_arch = "x86_64")]
 use std::sync::OnceLock;
 
-/// How a call is handled.
+/// The hook's decision about how a call is handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// The call is issued, with the current contents of [`Call`].
@@ -16,8 +16,9 @@ pub enum Step {
     /// The call is issued. If the call returns 0, later calls of this thread are not dispatched,
     /// nor are the calls of threads and children that it creates.
     Leave,
-    /// The program itself issues this call. Later calls of this thread are not dispatched, nor are
-    /// the calls of threads and children that it creates. [`Hook::returned`] is not called.
+    /// The program itself issues this call, after the hook has returned. Later calls of this thread
+    /// are not dispatched, nor are the calls of threads and children that it creates.
+    /// [`Hook::returned`] is not called.
     LeaveBefore,
     /// The call is not issued. The program gets this result. A negative value is an error number.
     Answer(isize),
@@ -91,8 +92,8 @@ pub trait Hook: Sync {
         let _ = call;
     }
 
-    /// Maps readable and executable memory in `range`, for code of this crate. Returns whether
-    /// `range` was free and was mapped.
+    /// Maps readable and executable memory in `range`, in which this crate places code. Returns
+    /// whether `range` was free and was mapped.
     fn map_code(&self, range: Range<usize>) -> bool {
         let _ = range;
         false

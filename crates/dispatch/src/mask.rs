@@ -1,5 +1,5 @@
-//! Signal masks. The kernel never blocks owned signals, but the program sees the mask that the
-//! program has set.
+//! Signal masks. The kernel never blocks the owned signals ([`OWNED`]), but the program sees the
+//! mask that it has set.
 
 pub(crate) const fn bit(signal: i32) -> u64 {
     1 << (signal - 1)

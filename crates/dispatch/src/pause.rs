@@ -4,7 +4,7 @@ use crate::policy::{ROUNDS_MAX, SPINS};
 use crate::system::system;
 use std::hint::spin_loop;
 
-/// Spins or yields, in round `round` of a wait for a lock.
+/// Spins or yields once: `round` is the number of earlier rounds of the same wait for a lock.
 pub(crate) fn pause(round: u32) {
     debug_assert!(round < ROUNDS_MAX, "a lock of dispatch is never released");
     if round < SPINS {

@@ -16,8 +16,8 @@ use crate::user;
 use crate::x86_64::instructions::{raw_syscall, set_fast};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// Whether this crate reads and sets thread pointers by system calls even if instructions could be
-/// used.
+/// Whether this crate reads and sets thread pointers by system calls, even if the kernel permits
+/// the instructions for them.
 static BY_CALLS: AtomicBool = AtomicBool::new(false);
 
 /// Makes this crate read and set thread pointers by system calls instead of instructions. The
@@ -28,7 +28,7 @@ pub fn use_calls_for_pointers() {
 
 const SET: usize = 0x1002;
 const GET: usize = 0x1003;
-/// The bit of AT_HWCAP2 that permits programs to use RDFSBASE and WRFSBASE.
+/// The bit of AT_HWCAP2 that is set if the kernel lets programs use RDFSBASE and WRFSBASE.
 const HWCAP2_FSGSBASE: u64 = 2;
 
 /// Records this thread's current thread pointer as the program's.

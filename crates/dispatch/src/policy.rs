@@ -10,9 +10,9 @@ pub(crate) const SITE_CALLS: u32 = 16;
 pub(crate) const SITES: usize = 256;
 /// The maximum number of table entries that are searched for the site of a dispatched simple call.
 pub(crate) const PROBES: usize = 8;
-/// The least and the greatest distance in bytes between code and the stubs of its pads. The stubs
-/// lie below the code, because the memory above a program's code often becomes its heap. Code
-/// reaches stubs at distances of up to 2 GiB.
+/// The least and the greatest distance in bytes between code and the stubs to which its pads jump.
+/// The stubs lie below the code, because the memory above a program's code often becomes its heap.
+/// Code reaches stubs at distances of up to 2 GiB.
 pub(crate) const NEAREST_STUB: usize = 64 << 10;
 pub(crate) const FARTHEST_STUB: usize = 1 << 30;
 /// The maximum number of managed blocks in the buffer of a simple call. A longer buffer has more
@@ -23,8 +23,8 @@ pub(crate) const SIMPLE_BLOCKS_MAX: usize = 32;
 
 /// The number of rounds of a wait in which the thread spins. In later rounds, the thread yields.
 pub(crate) const SPINS: u32 = 100;
-/// The number of rounds after which a debug build ends the process. A wait of this many rounds
-/// takes minutes.
+/// The number of rounds of a wait after which a debug build ends the process. That many rounds take
+/// minutes.
 pub(crate) const ROUNDS_MAX: u32 = 1 << 28;
 /// The maximum number of tries to stop a thread outside of code of this crate and the hook, and the
 /// pause after each try.
@@ -58,8 +58,8 @@ pub(crate) const AROUND: usize = 1024;
 pub(crate) const STACK_BYTES: usize = 256 << 10;
 /// The number of words (8 bytes each) of [`Call::room`].
 pub(crate) const ROOM_WORDS: usize = 4096;
-/// The number of words that a hook can store with a call. They hold three ranges of memory, which
-/// suffice for most calls, and three other values.
+/// The number of words that a hook can store with a call. The words suffice for three other values
+/// and three ranges of memory, which are enough for most calls.
 pub const NOTE_WORDS: usize = 9;
 /// The maximum number of words of a structure that `clone3` receives. The structure of Linux 6 has
 /// 11 words. A program for a later Linux can pass a longer structure.

@@ -1,6 +1,6 @@
-//! The selector of a thread, by which the kernel decides whether it dispatches the thread's calls.
-//! The selector lies in the thread's dispatch block. The block stays mapped until the thread makes
-//! calls only from the range of this crate's instructions.
+//! The selector of a thread: the byte that determines whether the kernel dispatches the thread's
+//! calls. The selector lies in the thread's dispatch block. The block stays mapped until the thread
+//! makes calls only from the range of this crate's instructions.
 
 use crate::system::{Failed, system};
 use crate::thread::{ALLOW, DISPATCH, Thread};

@@ -28,8 +28,8 @@ fn slot(context: &Context, at: usize) -> usize {
     user::read(context.stack_pointer().wrapping_add(at)).unwrap_or(0)
 }
 
-/// If the dispatched call was made by `slow`, moves the context to the instruction after the site's
-/// call.
+/// If the call was dispatched at `slow`, the `syscall` for calls that `simple` does not issue,
+/// moves the context to the instruction after the site's call.
 pub(crate) fn leave_stub(context: &mut Context) {
     if context.instruction() == slow_end() {
         let back = site::behind(slot(context, RETURN));

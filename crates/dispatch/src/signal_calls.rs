@@ -11,7 +11,7 @@ use crate::x86_64::frame::{AUTODISARM, Context, NO_STACK, Stack};
 
 pub(crate) const EINVAL: isize = -(libc::EINVAL as isize);
 
-/// Returns 0 if `result` is `Ok`, otherwise the error number.
+/// Returns 0 if `result` is `Ok`, otherwise the negative error number.
 fn number(result: Result<(), isize>) -> isize {
     result.err().unwrap_or(0)
 }

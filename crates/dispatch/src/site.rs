@@ -20,7 +20,7 @@ pub(crate) static HAS_STUBS: AtomicBool = AtomicBool::new(false);
 
 #[derive(Debug)]
 pub(crate) struct Site {
-    /// The address of the instruction; 0 if the entry is free.
+    /// The address of the site's instruction, or 0 if this entry of the table is free.
     pub(crate) address: AtomicUsize,
     /// The address of the site's stub, or 0 if the site never had a stub.
     pub(crate) stub: AtomicUsize,
@@ -42,7 +42,8 @@ static TABLE: [Site; SITES] = [const {
     }
 }; SITES];
 
-/// Returns the entry of a site. If the site has no entry, creates one if the table has room.
+/// Returns the entry of a site. If the site has no entry, creates one if one of the `PROBES`
+/// searched entries is free.
 pub(crate) fn find(address: usize) -> Option<&'static Site> {
     let first = address.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (usize::BITS - SITES.ilog2());
     (first..first + PROBES).map(|at| &TABLE[at % SITES]).find(|site| {
@@ -64,8 +65,9 @@ pub(crate) fn patched() -> impl Iterator<Item = &'static Site> {
 }
 
 impl Site {
-    /// Returns true if a thread at `at` is on the way of this site to `simple`, or at the site while
-    /// the site is changed (di-18). `info` describes the signal that interrupted the thread.
+    /// Returns true if `at` lies in this site's stub or pad, which lead to `simple`, or is the site
+    /// itself while the site is being changed (di-18). `info` describes the signal that interrupted
+    /// a thread at `at`.
     fn leads_to(&self, at: usize, info: &Info) -> bool {
         let [address, stub, pad] =
             [&self.address, &self.stub, &self.pad].map(|word| word.load(Acquire));
@@ -76,7 +78,7 @@ impl Site {
             return self.may_halt();
         }
         if pad != 0 && is_by_kernel && info.signal == libc::SIGTRAP && at == pad + 1 {
-            // The page with the pad was dropped, so the pad is `int3` again.
+            // The program has discarded the page with the pad, so the pad consists of `int3` again.
             return true;
         }
         let is_in_stub = stub != 0 && (stub..stub + STUB_BYTES).contains(&at);
@@ -93,7 +95,8 @@ impl Site {
         is_read && (matches!(code[0], HALT | SHORT) || code == SYSCALL)
     }
 
-    /// Returns true if the site's stub, or else its pad, still has the bytes that this crate wrote.
+    /// Returns true if the site's stub (if `is_stub` is true) or pad still contains the bytes that
+    /// this crate wrote.
     fn has_way(&self, is_stub: bool) -> bool {
         let [address, stub, pad, tail] =
             [&self.address, &self.stub, &self.pad, &self.tail].map(|word| word.load(Relaxed));
@@ -108,8 +111,8 @@ impl Site {
     }
 }
 
-/// If a context was interrupted on the way from a site to its stub, moves the context to the site.
-/// Returns true if the context was moved, or if it is at a site that is being changed (di-18).
+/// If a thread was interrupted in the pad or stub of a site, moves its context to the site. Returns
+/// true if the context was moved, or was already at a site that is being changed (di-18).
 pub(crate) fn leave(context: &mut Context, info: &Info) -> bool {
     if !HAS_STUBS.load(Acquire) {
         return false;
@@ -119,7 +122,7 @@ pub(crate) fn leave(context: &mut Context, info: &Info) -> bool {
     site.inspect(|site| context.set_instruction(site.address.load(Relaxed))).is_some()
 }
 
-/// Returns the address after the call of a site. Calls from the site's stub return to `back`.
+/// Returns the address after the call of the site whose calls return to `back`.
 pub(crate) fn behind(back: usize) -> usize {
     match tail::progress(back) {
         Some((tail, _)) => behind_of(tail).unwrap_or(back),
@@ -132,7 +135,7 @@ fn behind_of(tail: usize) -> Option<usize> {
     Some(site.address.load(Relaxed) + CALL_BYTES)
 }
 
-/// If a context was interrupted in a tail, moves the context to the same position in the code after
+/// If a thread was interrupted in a tail, moves its context to the same position in the code after
 /// the call of the tail's site.
 pub(crate) fn leave_tail(context: &mut Context) {
     let Some((tail, progress)) = tail::progress(context.instruction()) else { return };

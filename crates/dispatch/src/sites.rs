@@ -20,9 +20,9 @@
 //!
 //! di-17: a call returns to the tail of its site. If the instruction at site + 2 can't be moved,
 //! the call returns to site + 2. A return to site + 2 costs a branch misprediction, because the
-//! processor predicts the site's jump at these bytes. Tails are code of this crate, and outlive
-//! stubs and sites. To code outside of this crate, a thread in a tail appears to be at the tail's
-//! site, after the call.
+//! bytes there belong to the site's jump, which the processor predicts. Tails are code of this
+//! crate, and outlive stubs and sites. To code outside of this crate, a thread in a tail appears to
+//! be at the tail's site, after the call.
 //!
 //! Stubs lie in memory of this crate, at addresses that were free.
 
@@ -44,7 +44,7 @@ static TAILS: AtomicUsize = AtomicUsize::new(0);
 /// The lock that a thread takes to change sites. A thread that holds the lock has all signals
 /// except the owned signals blocked.
 static IS_HELD: AtomicBool = AtomicBool::new(false);
-/// Whether further replacements of sites are forbidden.
+/// Whether the replacement of further instructions is forbidden.
 static IS_OVER: AtomicBool = AtomicBool::new(false);
 
 /// Counts a dispatched simple call of the instruction that ends at `back`. After `SITE_CALLS`
@@ -97,13 +97,13 @@ fn patch(site: &Site) -> Option<()> {
     is_replaced.then_some(())
 }
 
-/// The result of a change of both bytes of a site.
+/// The result of [`change`]: whether the first write succeeded, and whether all writes succeeded.
 struct Change {
     is_begun: bool,
     is_done: bool,
 }
 
-/// Changes both bytes of a site (di-18).
+/// Replaces both bytes of a site's `syscall` or short jump (di-18).
 fn change(memory: &Writer, address: usize, [first, second]: [u8; CALL_BYTES]) -> Change {
     let is_begun = memory.write(address, &[HALT]);
     // If a thread executes `HALT`, the instruction faults and the thread's call is dispatched. So
@@ -128,7 +128,7 @@ pub fn release(range: &Range<usize>, is_moved: bool) -> bool {
         return true;
     }
     (0..).take_while(|_| IS_HELD.swap(true, Acquire)).for_each(pause);
-    // The kernel changes whole pages.
+    // The kernel changes the mappings of whole pages.
     let end = range.end.checked_next_multiple_of(PAGE).unwrap_or(usize::MAX);
     let range = &(range.start..end);
     let touches = |start: usize, bytes: usize| start < range.end && range.start < start + bytes;

@@ -26,7 +26,7 @@ fn trace(request: u32, thread: usize, data: usize) -> bool {
 
 /// Returns whether a thread has stopped in code of this crate or of the hook. Code of this crate
 /// runs on the thread's dispatch block, with the thread pointer that is stored in that block.
-/// Returns false for a thread in an issued call.
+/// Returns false for a thread in a system call that the hook has passed to the kernel.
 fn is_in_runtime(thread: usize) -> bool {
     // SAFETY: zeros are a valid value of the structure.
     let mut registers: libc::user_regs_struct = unsafe { std::mem::zeroed() };

@@ -17,7 +17,8 @@ use crate::policy::{AROUND, DESCRIPTOR_BYTES, POINTER_ALIGN};
 use std::ffi::{c_int, c_void};
 use std::sync::OnceLock;
 
-/// The initial contents of this code's thread-local storage on every thread.
+/// The initial contents and the size of this code's thread-local storage, which are the same for
+/// every thread.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Storage {
     /// The address and the length of the initial image in the mapped file.
@@ -64,8 +65,8 @@ fn pointer() -> usize {
 }
 
 impl Storage {
-    /// Returns the initial contents of this code's thread-local storage. The first call must be on
-    /// a thread of the C library.
+    /// Returns the initial contents and the size of this code's thread-local storage. The first
+    /// call must be on a thread of the C library.
     pub(crate) fn find() -> &'static Self {
         static FOUND: OnceLock<Storage> = OnceLock::new();
         FOUND.get_or_init(|| {
@@ -82,8 +83,8 @@ impl Storage {
         })
     }
 
-    /// Returns the numbers of bytes of storage below a thread pointer, and from the pointer
-    /// upwards.
+    /// Returns the number of bytes of storage below a thread pointer, and the number from the
+    /// pointer upwards.
     pub(crate) fn room(&self) -> (usize, usize) {
         (self.depth, DESCRIPTOR_BYTES)
     }

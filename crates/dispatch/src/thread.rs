@@ -27,11 +27,11 @@ use std::mem::offset_of;
 use std::ptr::{NonNull, write};
 use std::sync::atomic::AtomicU8;
 
-/// The values of the selector, by which the kernel lets calls through or dispatches them.
+/// The values of the selector: the kernel executes the thread's calls, or dispatches them.
 pub(crate) const ALLOW: u8 = 0;
 pub(crate) const DISPATCH: u8 = 1;
 
-/// The relation of a thread to its process.
+/// The kind of a thread: an ordinary thread, or a process that shares its parent's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A thread, including the first one.
@@ -46,13 +46,13 @@ pub(crate) enum Kind {
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct Thread {
-    /// The byte by which the kernel decides whether it dispatches a call.
+    /// The byte that determines whether the kernel dispatches the thread's calls.
     pub(crate) selector: AtomicU8,
     /// Whether the thread's calls are no longer dispatched.
     pub(crate) has_left: Cell<bool>,
     /// The thread pointer of this crate's code: the address of its thread-local storage.
     pub(crate) storage: Cell<usize>,
-    /// The program's thread pointer while this crate's code runs.
+    /// The program's thread pointer, saved while this crate's code runs.
     pub(crate) pointer: Cell<usize>,
     pub(crate) kind: Cell<Kind>,
     /// The signals of [`OWNED`] that the program has blocked.
@@ -123,7 +123,7 @@ impl Thread {
         }
     }
 
-    /// Unmaps a dispatch block whose thread does not run, or has ended.
+    /// Unmaps the dispatch block of a thread that does not run yet, or has ended.
     ///
     /// # Safety
     /// No code accesses the block any more.

@@ -1,4 +1,4 @@
-//! Memory of the program, which may be unmapped.
+//! Copies from and to the program's memory, which may be unmapped.
 //!
 //! # Safety
 //! The program's memory is read only by copying it to memory of the caller, so no reference to the

@@ -2,7 +2,7 @@
 //!
 //! The bytes after a site determine the address of the stub to which a single jump leads. If this
 //! address is in use, the site jumps to a pad nearby, and the pad jumps to the stub (di-18). The
-//! stubs of pads lie together in a page below the code.
+//! stubs to which pads jump lie together in pages below the code.
 
 use crate::code::Mapping;
 use crate::hook::hook;
@@ -14,8 +14,8 @@ use crate::x86_64::stub::{self, JUMP_BYTES, STUB_BYTES};
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// The address for the next stub of a pad, or 0 if no page has room for the stub. Only the thread
-/// that holds the lock of `sites` uses this word.
+/// The address at which the next stub for a pad is written, or 0 if no page has room for one. Only
+/// the thread that holds the lock of `sites` uses this word.
 static NEXT: AtomicUsize = AtomicUsize::new(0);
 
 /// The stub of a site, and the pad through which the site's jump leads to the stub, if any.
@@ -68,8 +68,8 @@ fn page_below(mapping: &Mapping) -> Option<usize> {
     pages.into_iter().find(|page| stub::is_address(*page) && hook().map_code(*page..*page + PAGE))
 }
 
-/// Returns true if a page contains stubs that no pad leads to. The other places of a page with
-/// stubs of pads belong to later pads.
+/// Returns true if a page contains stubs that no pad leads to. The free space of a page with stubs
+/// of pads is kept for later pads.
 fn is_ours(page: usize) -> bool {
     let end = page + PAGE;
     patched().any(|site| {
@@ -78,7 +78,8 @@ fn is_ours(page: usize) -> bool {
     })
 }
 
-/// Forgets the page for the stubs of pads if the page lies in `range`, whose mappings will change.
+/// If the page for further stubs of pads overlaps `range`, whose mappings will change, lets the
+/// next such stub be written to a new page.
 pub(crate) fn forget(range: &Range<usize>) {
     let page = NEXT.load(Relaxed) / PAGE * PAGE;
     if page < range.end && range.start < page + PAGE {

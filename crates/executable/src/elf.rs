@@ -19,7 +19,7 @@ pub enum Loading {
     NoLoader,
     /// The file is a `uzram-host`.
     Host,
-    /// The file is no program for 64-bit x86-64.
+    /// The file is no program for 64-bit x86-64, or the path of its loader is too long.
     Foreign,
 }
 
@@ -46,7 +46,7 @@ impl Loading {
             return Ok(Loading::Foreign);
         }
         let segments = header.program_headers(end, data)?;
-        // The kernel does not read these notes, so they may be damaged.
+        // Damaged notes are ignored, because the kernel does not read them.
         let notes = segments.iter().filter(|segment| segment.p_filesz(end) <= NOTES_BYTES_MAX);
         let mut notes =
             notes.take(NOTES_MAX).filter_map(|segment| segment.notes(end, data).ok()?);

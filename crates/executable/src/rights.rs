@@ -16,7 +16,7 @@ pub struct FileRights {
     pub has_capabilities: bool,
 }
 
-/// The conditions under which the kernel does not give a program the rights of its file.
+/// The conditions under which the kernel does not apply a file's set-ID bits and capabilities.
 #[derive(Clone, Copy, Debug)]
 pub struct Denial {
     /// The process has set PR_SET_NO_NEW_PRIVS.
@@ -39,8 +39,9 @@ pub enum Rights {
 }
 
 impl FileRights {
-    /// Returns the rights of the file's program. `ids` are the effective user and group IDs of the
-    /// process that executes it. Calls `denial` only if the file would change the rights.
+    /// Returns the rights that the kernel gives to the program in the file. `ids` are the effective
+    /// user and group IDs of the process that executes the program. Calls `denial` only if the file
+    /// would change the rights.
     pub fn of_program(&self, ids: [u32; 2], denial: impl FnOnce() -> Denial) -> Rights {
         let [of_user, of_group] = [0, 1].map(|nth| self.owners[nth] != ids[nth]);
         let has_capabilities = self.has_capabilities && ids[0] != 0;

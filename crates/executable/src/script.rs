@@ -33,7 +33,8 @@ impl Script {
         };
         let line = &line[trim(line)];
         let end = line.iter().position(is_blank);
-        // A path that reaches the end of `start` may be cut off, so the script is refused.
+        // If the path reaches the end of `start`, it may continue in the file, so the script is
+        // refused.
         if end.is_none() && start.len() >= LINE && !text.iter().any(ends) {
             return None;
         }

@@ -1,5 +1,6 @@
-//! The signal that the kernel sends when a helper ends. If the helper's parent has executed a
-//! program since the helper began, the signal is SIGCHLD, whatever exit signal the helper has.
+//! The signal that the kernel sends to a helper's parent when the helper ends. If the parent has
+//! executed a program since the helper began, the signal is SIGCHLD, whatever exit signal the
+//! helper has.
 //!
 //! ```text
 //!   info: signal, errno | code | process ID of the child ...

@@ -6,10 +6,10 @@
 //!                       | v
 //!                      DENIED               Yama asks the process to name its tracer
 //! ```
-//! in-1: the helper shares the memory of the process. It allocates nothing, because `execve` can
-//! end another thread while that thread holds a lock of the heap. in-2: the helper ends before the
-//! program's first instruction, or together with the process. The helper unmaps its own `Room`,
-//! except after a refusal or after `Helper::drop` has killed the helper.
+//! in-1: the helper shares the memory of the process that it traces. The helper allocates nothing,
+//! because `execve` can end another thread while that thread holds a lock of the heap. in-2: the
+//! helper ends before the program's first instruction, or together with the process. The helper
+//! unmaps its own `Room`, except after a refusal or after `Helper::drop` has killed the helper.
 //!
 //! # Safety
 //! `Control` lies in the helper's `Room`. The plan exists until the helper has ended.
@@ -37,7 +37,7 @@ pub(crate) const DENIED: u32 = 4;
 pub(crate) struct Control {
     pub(crate) room: Room,
     pub(crate) plan: *const Plan,
-    /// The IDs of the thread that executes the program, and of its process.
+    /// The IDs of the thread that executes the program, and of the thread's process.
     pub(crate) thread: i32,
     pub(crate) parent: i32,
     /// Whether the helper reports on standard error that no host could be injected into the

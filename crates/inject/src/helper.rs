@@ -92,7 +92,8 @@ impl<'a> Helper<'a> {
         unsafe { &*self.control }
     }
 
-    /// Waits for the helper's answer. Returns whether the helper traces this thread.
+    /// Waits until the helper is ready, has refused, or has ended. Returns whether the helper
+    /// traces this thread.
     fn is_ready(&self) -> bool {
         let control = self.control();
         loop {
@@ -132,7 +133,7 @@ impl<'a> Helper<'a> {
     /// Restores the handle that was converted to `word`.
     ///
     /// # Safety
-    /// [`into_word`](Self::into_word) returned the word, the word is used only once, and the plan
+    /// [`into_word`](Self::into_word) has returned `word`, which is used only once, and the plan
     /// still exists.
     pub unsafe fn from_word(word: u64) -> Self {
         let control = std::ptr::with_exposed_provenance_mut(word as usize);

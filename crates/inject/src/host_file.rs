@@ -29,14 +29,14 @@ pub(crate) struct Segment {
     pub(crate) prot: usize,
 }
 
-/// The files of a host.
+/// The files of a host: its program, and the loader that the program specifies.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HostFiles {
     pub(crate) program: Elf,
     pub(crate) loader: Option<Loader>,
 }
 
-/// The loader of a host.
+/// The loader that a host's program specifies, and the loader's path.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Loader {
     pub(crate) elf: Elf,
@@ -46,7 +46,7 @@ pub(crate) struct Loader {
 type Path = [u8; PATH_BYTES];
 
 impl HostFiles {
-    /// Reads the files of a host.
+    /// Reads the headers of the host's program at `path`, and those of its loader.
     ///
     /// # Errors
     /// Returns the error of a system call, or ENOEXEC if a file can't be used as a host or as its
@@ -70,7 +70,7 @@ impl Loader {
     }
 }
 
-/// The result of `fstat`, as words.
+/// The structure that `fstat` fills, as 8-byte words.
 pub(crate) type Stat = [u64; 18];
 
 /// The properties of a file that reveal whether the file was replaced or changed.
@@ -84,7 +84,7 @@ impl Identity {
     }
 }
 
-/// The mapped parts of an ELF file.
+/// The properties of an ELF file that are needed to map the file and to enter its program.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Elf {
     pub(crate) identity: Identity,
@@ -168,8 +168,8 @@ impl Segment {
             offset,
             prot,
         };
-        // Pages of a segment without data in the file are mapped readable and writable, so the
-        // segment must have this protection.
+        // If a segment has pages without data in the file, these pages are mapped readable and
+        // writable, so the segment must have this protection.
         let is_data = prot == DATA || segment.end <= segment.file_end.next_multiple_of(PAGE);
         let is_sound = file_bytes <= bytes
             && is_data

@@ -16,7 +16,7 @@ const NO_FILE: usize = usize::MAX;
 /// the difference between addresses in memory and addresses in the file.
 ///
 /// # Errors
-/// Fails with the error of a system call, or with ESTALE if the path now refers to another file.
+/// Fails with the error of a system call, or with ESTALE if `path` now refers to another file.
 pub(crate) fn map(
     tracee: &Tracee,
     file: &Elf,
@@ -50,8 +50,8 @@ fn check(tracee: &Tracee, file: &Elf, fd: usize, scratch: usize) -> Result<(), E
     if is_same { Ok(()) } else { Err(libc::ESTALE) }
 }
 
-/// Maps the segments over zeroed memory. If a segment has no data in the file, the zeroed memory
-/// remains.
+/// Maps zeroed memory, and the file's segments over it. Pages without data in the file stay zeroed.
+/// Returns the base.
 fn map_segments(tracee: &Tracee, file: &Elf, more: usize, fd: usize) -> Result<usize, Errno> {
     let base = tracee.call(libc::SYS_mmap, [0, file.end() + more, DATA, ANONYMOUS, NO_FILE, 0])?;
     let mapped = file.segments().iter().try_for_each(|part| map_segment(tracee, part, base, fd));

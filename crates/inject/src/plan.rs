@@ -1,4 +1,4 @@
-//! The plan of an injection.
+//! The plan of an injection: which host is injected, and with which settings.
 
 use std::ffi::CString;
 

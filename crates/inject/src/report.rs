@@ -12,7 +12,7 @@ pub(crate) fn is_possible(milliseconds: usize) -> bool {
     system(libc::SYS_poll, [(&raw const polled).addr(), 1, milliseconds, 0, 0, 0]) == Ok(1)
 }
 
-/// Writes the line to standard error.
+/// Reports on standard error that `process` runs without a host because of `failure`.
 pub(crate) fn write(process: i32, failure: Failure) {
     let mut line = [0; LINE_BYTES];
     let mut rest = &mut line[..];

@@ -57,7 +57,7 @@ impl Auxiliary {
         pair.map(|pair| pair[1])
     }
 
-    /// Writes the stack of a host. Returns the host's stack pointer.
+    /// Writes the stack of a host to the traced process. Returns the host's stack pointer.
     pub(crate) fn write(
         &self,
         tracee: &Tracee,

@@ -7,8 +7,8 @@ use zmem::{ARENA_BACKENDS, Histogram, Stats};
 
 const TIMES_AT: usize = ROW - Histogram::WORDS;
 
-/// Combines the values of a figure of the current program and of the programs that the process
-/// executed before. Returns `own`, because the figure describes only the current program.
+/// Combines a figure of the current program (`own`) with the figure of the process's earlier
+/// programs. Returns `own`, because the figure describes only the current program.
 fn own(own: u64, _before: u64) -> u64 {
     own
 }
@@ -19,8 +19,8 @@ macro_rules! figures {
         #[derive(Clone, Debug, Default, PartialEq, Eq)]
         pub struct Figures {
             $($(#[$doc])* pub $name: u64,)*
-            /// The durations of faults in the pager. The time in which the kernel delivers faults
-            /// is not included.
+            /// The durations of the faults that the pager handled. The time in which the kernel
+            /// delivers faults is not included.
             pub faults: Histogram,
         }
 
@@ -139,7 +139,7 @@ impl Figures {
         words
     }
 
-    /// Returns the figures that `words` encode. Words with any values are valid.
+    /// Returns the figures that `words` encode. Any values of the words are valid.
     pub(crate) fn of_words(words: &GroupRow<u64>) -> Self {
         let mut values = [0; NAMES.len()];
         values.copy_from_slice(&words[..NAMES.len()]);
@@ -185,14 +185,14 @@ impl Figures {
     }
 }
 
-/// Returns the number for a backend's name and the reason for its choice. The number is the index
-/// in `ARENA_BACKENDS` plus 1, or 0 if the list does not contain this pair.
+/// Returns the number that encodes a backend's name and the reason for choosing this backend. The
+/// number is the index in `ARENA_BACKENDS` plus 1, or 0 if the list does not contain this pair.
 fn backend_number(name: &str, reason: &str) -> u64 {
     let is_it = |of: &&str| of.split_once(": ") == Some((name, reason));
     ARENA_BACKENDS.iter().position(is_it).map_or(0, |nth| nth as u64 + 1)
 }
 
-/// Returns the name of the backend that `number` encodes, and the reason for the backend's choice.
+/// Returns the name of the backend that `number` encodes, and the reason for choosing it.
 fn backend_of(number: u64) -> (&'static str, &'static str) {
     let nth = number.checked_sub(1).and_then(|nth| usize::try_from(nth).ok());
     let text = nth.and_then(|nth| ARENA_BACKENDS.get(nth)?.split_once(": "));

@@ -6,8 +6,8 @@
 //!   process: 0 if the slot is free, `CLEARED` while the slot is being freed
 //! ```
 //! Each process publishes in its own slot how much memory it holds (zm-L4). No sum is stored,
-//! because a killed process could leave the sum wrong. Readers add up all slots that were ever
-//! used.
+//! because a killed process could leave the sum wrong. A reader adds up the values in all slots
+//! that were ever used.
 
 use crate::figures::Figures;
 use crate::inherited::Shares;
@@ -48,14 +48,14 @@ impl ProcessGroup {
         (is(magic, MAGIC) && is(own_space, space)).then_some(group)
     }
 
-    /// Returns the maximum number of bytes that all processes held together, as computed by any
-    /// process.
+    /// Returns the maximum of the sums of held memory that the processes of the group have
+    /// computed, in bytes.
     pub fn held_max(&self) -> u64 {
         self.head().peak.load(Relaxed)
     }
 
-    /// Returns the result of the last check in any process: whether the processes hold more than
-    /// the limit minus its reserve.
+    /// Returns true if the processes held more than the limit minus its reserve when a process of
+    /// the group last checked this.
     pub fn is_short(&self) -> bool {
         self.head().is_short.load(Relaxed) != 0
     }
@@ -72,13 +72,14 @@ impl ProcessGroup {
     }
 
     /// Returns which memory a process keeps resident at a debugger's request. Returns `None` if the
-    /// process accepts no requests, is outside the group, or is confined by a filter (pl-28).
+    /// process accepts no requests, is outside the group, or is confined by a seccomp filter
+    /// (pl-28).
     pub fn kept(&self, process: u64) -> Option<Kept> {
         self.peers_of(process)?.kept()
     }
 
-    /// Clears a previous [`Kept::All`]. The function [`kept`](Self::kept) returns [`Kept::All`]
-    /// again only after the process has acted on the next [`Request::Stay`].
+    /// Withdraws a [`Kept::All`] that a process has published. The function [`kept`](Self::kept)
+    /// returns [`Kept::All`] again only after the process has acted on the next [`Request::Stay`].
     pub fn begin_keeping(&self, process: u64) {
         self.peers_of(process).inspect(|peers| peers.set(WHOLE, false));
     }

@@ -13,9 +13,9 @@
 //!   inherited = `whole` + the parent's `changed`, both at the fork - own changes since the fork
 //!   shared    = inherited - the parent's `changed` now; at most the memory that the parent holds
 //! ```
-//! A parent that has ended or is about to execute a program shares no memory. Storing an object in
-//! free space of a page of the pool changes the page. If all objects of a page are freed, the page
-//! is released.
+//! A parent that has ended or is about to execute a program shares no memory. Free space in the
+//! pool's pages is treated as changed, because storing an object there changes the page. Freed
+//! objects are treated as changed, because a page without objects is released.
 
 use crate::layout::{Part, Slot};
 use crate::policy::{LIFE, WEIGHT};
@@ -68,7 +68,7 @@ pub(crate) struct Said {
     pub(crate) whole: AtomicU64,
     /// The number of bytes of this memory that have changed since the process began.
     pub(crate) changed: AtomicU64,
-    /// The value of the slot's word `changed` minus the field `changed`.
+    /// The start value of the slot's word `changed`, which the field `changed` does not include.
     pub(crate) life: AtomicU64,
 }
 
@@ -102,8 +102,8 @@ fn change(part: &Part<'_>, bytes: u64) {
 }
 
 impl Sharing {
-    /// Prepares the words of `slot` for this process. The process then shares no memory with
-    /// relatives of the slot's previous process.
+    /// Prepares the words of `slot` for this process. The process then shares no memory with the
+    /// parent or children of the slot's previous process.
     pub(crate) fn begin(&self, slot: &Slot<'_>) {
         slot.parent.store(0, Relaxed);
         self.pool.begin(&slot.pool());

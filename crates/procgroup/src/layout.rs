@@ -18,10 +18,11 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"uzramtr9");
 pub(crate) const HEAD: usize = 16;
-/// The number of 8-byte words in a slot, which is two cache lines. A slot holds the numbers that
-/// other processes add up, and requests to the slot's process.
+/// The number of 8-byte words in a slot, which has the size of two cache lines. A slot holds the
+/// numbers that other processes add up, and requests to the slot's process.
 pub(crate) const SLOT: usize = 16;
-/// The number of words in a row: the named figures, then the histogram of the durations of faults.
+/// The number of words in a row. A row holds the named figures, then the histogram of the durations
+/// of faults.
 pub(crate) const ROW: usize = 64;
 /// The maximum number of slots. The head and this number of slots use less than 64 KiB.
 pub(crate) const SLOTS: usize = 510;
@@ -105,7 +106,8 @@ words! {
     blocks_changed,
     blocks_inherited,
     waits,
-    /// The time when the process last found no room, in milliseconds.
+    /// The time when the process last found no room for its blocks within the limit, in
+    /// milliseconds.
     wanted,
     /// The bits by which this process cooperates with processes that access its memory (see
     /// `peers`).

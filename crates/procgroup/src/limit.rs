@@ -167,7 +167,7 @@ pub(crate) fn share(own: &GroupMember, limit: u64) -> Share {
     Share::of(own.group(), own.slot.nth(), limit, milliseconds())
 }
 
-/// Publishes that this process has just found no room.
+/// Publishes that this process has just found no room for its blocks within the limit.
 pub(crate) fn note_wanted(own: &GroupMember) {
     own.slot.any().inspect(|slot| slot.wanted.store(milliseconds(), Relaxed));
 }

@@ -161,7 +161,7 @@ impl GroupMember {
     }
 
     /// If this process maps shared memory, sets the bit `MAPS` of its slot again. A child maps its
-    /// parent's shared memory. A process whose `execve` failed still maps its own.
+    /// parent's shared memory. A process whose `execve` failed still maps its own shared memory.
     pub(crate) fn begin_shared(&self) {
         if self.maps_shared.load(Relaxed) {
             self.maps_shared();
@@ -223,8 +223,8 @@ impl GroupMember {
         arena.retry_evictions();
     }
 
-    /// Publishes whether this process is confined by a filter (pl-28). Debuggers send no requests
-    /// to a confined process.
+    /// Publishes whether this process is confined by a seccomp filter (pl-28). Debuggers send no
+    /// requests to a confined process.
     pub fn set_confined(&self, is_confined: bool) {
         self.own_peers().inspect(|peers| peers.set(CONFINED, is_confined));
     }

@@ -91,8 +91,8 @@ pub fn takes_traced(own: &GroupMember, may_say: impl FnOnce() -> bool) -> bool {
     takes(own.group(), TRACED, may_say)
 }
 
-/// Returns true if no process has reported `message` yet and `may_say` returns true. Records that
-/// `message` is reported.
+/// Returns true if no process has reported `message` yet and `may_say` returns true. If so, records
+/// that `message` is reported.
 pub(crate) fn takes(group: &ProcessGroup, message: u64, may_say: impl FnOnce() -> bool) -> bool {
     let reported = group.head().reported;
     reported.load(Relaxed) & message == 0

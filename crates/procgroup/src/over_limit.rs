@@ -61,7 +61,7 @@ impl OverLimit {
     }
 }
 
-/// The number of bytes that a process holds and can't evict, for each reason.
+/// The numbers of bytes that a process holds and can't evict, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Holdings {
     /// Compressed data and the pager's metadata.

@@ -18,7 +18,7 @@ pub(crate) struct OwnSlot {
 }
 
 impl OwnSlot {
-    /// Returns the value for a process that has not taken a slot yet.
+    /// Returns the `OwnSlot` of a process that has not taken a slot yet.
     pub(crate) fn none(group: ProcessGroup) -> Self {
         OwnSlot { group, process: 0.into(), nth: NONE.into() }
     }

@@ -61,7 +61,7 @@ impl<'a> Peers<'a> {
         self.0.load(Acquire) & bit != 0
     }
 
-    /// Sets bits if `is_set`, else clears them.
+    /// Sets `bits` if `is_set` is true, else clears them.
     pub(crate) fn set(&self, bits: u64, is_set: bool) {
         let _before = match is_set {
             true => self.0.fetch_or(bits, AcqRel),
@@ -69,7 +69,7 @@ impl<'a> Peers<'a> {
         };
     }
 
-    /// Sets bits if the process accepts requests. Returns the previous bits, or `None` if the
+    /// Sets `bits` if the process accepts requests. Returns the previous bits, or `None` if the
     /// process accepts no requests.
     pub(crate) fn set_heard(&self, bits: u64) -> Option<u64> {
         let heard = |seen: u64| (seen & HEARS != 0).then_some(seen | bits);

@@ -10,7 +10,8 @@ pub(crate) const LOOK_TIME: u64 = 20;
 /// used.
 pub(crate) const KEPT: usize = 128;
 /// The number that is added to the word `changed` of a slot when the next process takes the slot.
-/// It exceeds the memory of any process, so the numbers of both processes can't be confused.
+/// It exceeds the memory of any process, so the values of the previous and the next process can't
+/// be confused.
 pub(crate) const LIFE: u64 = 1 << 40;
 /// The number of times that a thread checks whether another process has sent its signal. After this
 /// number of checks, the other process is treated as killed, because sending takes only one system
@@ -39,8 +40,8 @@ pub(crate) const EXCEEDED_SHARE: u64 = 20;
 pub(crate) const UNCLOSED_SHARE: u64 = 2;
 /// After a process found no room, it is treated as needing room for this time in milliseconds.
 pub(crate) const WANT_TIME: u64 = 200;
-/// The maximum number of iterations of the computation of a share. After this number of iterations,
-/// the share is inexact.
+/// The maximum number of iterations in the computation of a share. If more iterations would be
+/// needed, the share is inexact.
 pub(crate) const STEPS: usize = 8;
 
 // Measurements
@@ -49,13 +50,13 @@ pub(crate) const STEPS: usize = 8;
 pub(crate) const SAMPLE: usize = 256;
 /// The number of faults between two measurements while some open blocks have not been written yet.
 pub(crate) const SAMPLE_OPENED: usize = 4;
-/// A fault measures the process's memory if the last measurement is older than this time, in
-/// milliseconds. Since then, a program that seldom faults may have written many blocks that were
-/// opened before their first access.
+/// At a fault, a process measures its memory if the last measurement is older than this time, in
+/// milliseconds. Since that measurement, a program that seldom faults may have written many blocks
+/// that were opened before their first access.
 pub(crate) const SAMPLE_TIME: u64 = 10;
-/// The estimated number of bytes of changed pages for each byte of an object that is stored between
-/// other objects. An object of 1.5 KiB overlaps 1.4 pages of 4 KiB on average. Objects of less than
-/// 1 KiB are treated as objects of 1 KiB.
+/// The estimated number of bytes in changed pages per byte of an object, if the object is stored or
+/// freed between other objects. An object of 1.5 KiB overlaps 1.4 pages of 4 KiB on average.
+/// Objects of less than 1 KiB are treated as objects of 1 KiB.
 pub(crate) const WEIGHT: u64 = 4;
 /// The maximum duration of a walk over the shared memory of all processes, in milliseconds. After
 /// this time, the walking process is treated as killed, and another process can walk.

@@ -1,5 +1,5 @@
-//! Information about processes from the kernel: IDs, names, whether a process has ended, and its
-//! share of shared memory.
+//! Information about processes from the kernel: their IDs, names and shares of shared memory, and
+//! whether a process has ended.
 //!
 //! # Safety
 //! The only unsafe call writes 16 bytes to an array of 16 bytes.
@@ -23,8 +23,8 @@ fn with_path<T>(path: Arguments<'_>, work: impl FnOnce(&CStr) -> T) -> Option<T>
 }
 
 /// Returns true if a process does not exist, or has ended and its parent has not waited for it.
-/// Returns false if this process is confined by a filter (pl-28), because the filter may refuse the
-/// necessary system calls.
+/// Returns false if this process is confined by a seccomp filter (pl-28), because the filter may
+/// refuse the necessary system calls.
 pub fn is_gone(process: u64) -> bool {
     if page::is_confined() {
         return false;
@@ -61,7 +61,8 @@ pub(crate) fn shared_memory(process: u64) -> Option<u64> {
     line.trim().strip_suffix(" kB")?.parse::<u64>().ok().map(|kib| kib << 10)
 }
 
-/// Returns the kernel's name of this thread, or zeros if the process is confined by a filter.
+/// Returns the kernel's name of this thread, or zeros if the process is confined by a seccomp
+/// filter.
 pub(crate) fn thread_name() -> [u8; 16] {
     let mut name = [0; 16];
     if !page::is_confined() {

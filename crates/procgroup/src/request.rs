@@ -55,7 +55,7 @@ impl Request {
     }
 
     /// Sends the request to a thread of a process. Sends nothing if this process is confined by a
-    /// filter. The kernel refuses the signal if the other process belongs to another user.
+    /// seccomp filter. The kernel refuses the signal if the other process belongs to another user.
     pub(crate) fn send(self, process: i32, thread: i32) {
         if page::is_confined() {
             return;

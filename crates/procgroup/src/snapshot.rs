@@ -10,7 +10,8 @@ use crate::layout::{
 /// Whether a process has a slot in its group, or how the process ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Presence {
-    /// The process has a slot. A killed process keeps its slot for a while.
+    /// The process has a slot. A killed process keeps its slot until another process detects its
+    /// end.
     #[default]
     Present,
     /// The process has a slot. The process was about to execute a program, or to continue without

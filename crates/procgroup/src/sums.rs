@@ -20,9 +20,9 @@ pub(crate) struct Share {
 }
 
 impl Share {
-    /// Returns the share of the process in slot `own`, which needs room. A process that holds less
-    /// than the share and needs no room keeps its memory. The other processes divide the remaining
-    /// limit equally. `now` is in milliseconds.
+    /// Returns the share of a process that uses slot `own` and needs room. A process that holds
+    /// less than the share and needs no room keeps its memory. The other processes divide the
+    /// remaining limit equally. `now` is in milliseconds.
     pub(crate) fn of(group: &ProcessGroup, own: usize, limit: u64, now: u64) -> Self {
         let mut share = Share::default();
         for _ in 0..STEPS {
@@ -64,8 +64,8 @@ pub(crate) fn wants(group: &ProcessGroup, nth: usize, now: u64) -> bool {
     wanted <= now && now - wanted < WANT_TIME
 }
 
-/// Returns the sums over all processes except the process in slot `own`. A process is large if it
-/// holds at least `much` bytes.
+/// Adds up the memory of all processes except the process in slot `own`, and counts the large
+/// processes. A process is large if it holds at least `much` bytes.
 pub(crate) fn sum_but(group: &ProcessGroup, own: usize, much: u64) -> Sum {
     let mut sum = Sum::default();
     for (nth, _) in group.processes().filter(|(nth, _)| *nth != own) {

@@ -75,7 +75,8 @@ fn publish(member: &GroupMember, held: u64, evictable: u64) {
     member.publish(&usage(held, evictable));
 }
 
-/// Returns the sums over all processes. A process is large if it holds at least `large` bytes.
+/// Returns the sums of memory over all processes. A process is large if it holds at least `large`
+/// bytes.
 fn sum(member: &GroupMember, held: u64, evictable: u64, large: u64) -> Sum {
     member.sum(&Usage { limit: 16 * large, ..usage(held, evictable) })
 }
@@ -373,8 +374,8 @@ fn who_is_about_to_execute_a_program_holds_nothing() {
     assert_eq!(sum_but(&group, NONE, 0).held, 5000);
 }
 
-/// The pager counts blocks that were opened before their first access. The kernel counts these
-/// blocks only after the program has written to them, and no fault reports the writes.
+/// The pager counts blocks as held when it opens them, even before their first access. The kernel
+/// counts these blocks only after the program has written to them, and no fault reports the writes.
 #[test]
 fn a_process_with_blocks_opened_ahead_is_weighed_often() {
     let own = GroupMember::new(group(2));
@@ -414,7 +415,7 @@ fn that_the_limit_is_lost_is_said_once() {
     assert_eq!(recorded(), kept);
     let expected = (None, Some((5000, 3000)), None);
     assert_eq!((take(false), take(true), take(true)), expected);
-    // A record after the report does not change the recorded bytes.
+    // After the report, `note` does not change the recorded bytes.
     OverLimit::note(&own, 6000, &[0; 4]);
     assert_eq!((take(true), recorded()), (None, kept));
 }

@@ -58,8 +58,8 @@ fn has_it(came: &Origin, program: Pid) -> bool {
 }
 
 /// Returns the exit code of the program if the program has ended. If the program was stopped, this
-/// process stops too, because its shell waits for it. If SIGCONT is then sent to this process alone
-/// or to both processes, the program continues.
+/// process stops too, because the shell waits for this process. If SIGCONT is then sent to this
+/// process alone or to both processes, the program continues.
 fn ended(program: Pid) -> rustix::io::Result<Option<u8>> {
     loop {
         match waitpid(Some(program), WaitOptions::NOHANG | WaitOptions::UNTRACED) {

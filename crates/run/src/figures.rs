@@ -63,8 +63,9 @@ pub fn sum_of<'a>(processes: impl IntoIterator<Item = &'a Line>) -> Line {
 }
 
 impl Figures {
-    /// Returns the figures of processes. `text` holds the lines that processes wrote when they
-    /// ended. `unreported` holds the figures of processes that ended without writing a line.
+    /// Returns the figures of a program's processes, and their sum. `text` holds the lines that
+    /// processes wrote when they ended. `unreported` holds the figures of processes that ended
+    /// without writing a line.
     pub fn parse(text: &str, unreported: Vec<Line>, tree_held_max: u64) -> Self {
         // A process can write an incomplete line if the disk is full.
         let lines = text.lines().filter_map(|line| serde_json::from_str(line).ok());

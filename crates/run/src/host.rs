@@ -13,7 +13,7 @@ const VARIABLE: &str = "UZRAM_HOST";
 pub(crate) fn find() -> Result<PathBuf, Refusal> {
     let places = match env::var_os(VARIABLE).filter(|path| !path.is_empty()) {
         Some(path) => absolute(path).into_iter().collect(),
-        // If /proc is not mounted, the message below shows paths next to this link.
+        // If /proc is not mounted, the message below shows paths next to /proc/self/exe.
         None => beside(&env::current_exe().unwrap_or_else(|_| "/proc/self/exe".into())),
     };
     let Some(found) = places.iter().find(|path| path.is_file()) else {

@@ -8,7 +8,7 @@
 //!     watch: child: signals passed on, its end -> stats_file -> Figures
 //!   find: PID -> the file that the processes of a running program share -> Figures
 //! ```
-//! The caller, the command `uzram`, defines the arguments, the tables and the exit codes.
+//! The caller, the command `uzram`, defines the arguments, the printed tables and the exit codes.
 
 mod child;
 mod figures;

@@ -15,7 +15,7 @@ pub enum Refusal {
     /// The program exists, but this user can't execute it.
     #[error("{0}")]
     NotExecutable(String),
-    /// An option is invalid. The error does not depend on the machine.
+    /// An option is invalid on every machine.
     #[error("{0}")]
     Usage(String),
     /// No host can run the program, or a file can't be read or written.

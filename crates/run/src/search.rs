@@ -30,9 +30,8 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    /// Returns the file to execute, its argument 0, and an additional first argument. If a shell
-    /// runs the program, this argument is the path of the script. `name` is argument 0 of the
-    /// program.
+    /// Returns the file to execute, its argument 0, and the path of the script if a shell runs the
+    /// program. `name` is argument 0 of the program.
     fn execution<'a>(&'a self, name: &'a OsStr) -> (&'a Path, &'a OsStr, Option<&'a Path>) {
         match self.is_for_shell {
             true => (Path::new(SHELL), OsStr::new(SHELL), Some(&self.file)),

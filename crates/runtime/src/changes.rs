@@ -25,7 +25,8 @@ fn own() -> usize {
 pub(crate) struct Changer(AtomicUsize);
 
 impl Changer {
-    /// Calls `work`, which changes mappings.
+    /// Calls `work`, which changes mappings. Until `work` returns, this thread is recorded as the
+    /// thread that changes mappings.
     pub(crate) fn change<T>(&self, work: impl FnOnce() -> T) -> T {
         self.0.store(own(), Relaxed);
         let done = work();

@@ -1,5 +1,5 @@
-//! The clock of the runtime's own code. The vDSO reads the clock, or a system call if the program
-//! has disabled the time stamp counter that the vDSO uses.
+//! The clock of the runtime's own code. The vDSO reads the clock. If the program has disabled the
+//! time stamp counter that the vDSO uses, a system call reads the clock.
 //!
 //! ```text
 //!   Instant::now -> clock_gettime, below -> the vDSO
@@ -64,7 +64,7 @@ pub(crate) fn vdso() -> Range<usize> {
     }
 }
 
-/// Returns the time, like the C library's function.
+/// Stores the time of `clock` in `time`, like the C library's function.
 #[unsafe(no_mangle)]
 extern "C" fn clock_gettime(clock: clockid_t, time: *mut timespec) -> c_int {
     let known = match clock {

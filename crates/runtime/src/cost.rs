@@ -31,12 +31,12 @@ pub(crate) struct Cost {
     calls: AtomicU64,
     timed: AtomicU64,
     buckets: [Bucket; BUCKETS],
-    /// The nanoseconds of `signal` in the module's diagram, or 0 before the measurement. While
-    /// `signal` is 0, every call is timed.
+    /// The duration of `signal` in the module's diagram in nanoseconds, or 0 before its
+    /// measurement. While `signal` is 0, every call is timed.
     signal: AtomicU64,
 }
 
-/// A snapshot of the counts and times.
+/// A snapshot of the counts and times in a [`Cost`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Costs {
     pub(crate) calls: u64,
@@ -72,8 +72,8 @@ impl Cost {
         self.calls.fetch_add(1, Relaxed)
     }
 
-    /// Calls `work`, which handles a call before the call is issued. Times `work` if this call is
-    /// to be timed. `nth` is the number of earlier calls.
+    /// Calls `work`, which handles a call before the call is issued. Measures the duration of
+    /// `work` if this call is selected for timing. `nth` is the number of earlier calls.
     pub(crate) fn before<T>(&self, nth: u64, work: impl FnOnce() -> T) -> T {
         if !self.is_timed(nth) {
             return work();
@@ -106,8 +106,9 @@ impl Cost {
         done
     }
 
-    /// Measures `signal`, and then resets the counts. `dispatched` makes a call that does not
-    /// block, and `direct` makes the same call without dispatch.
+    /// Measures `signal`, the time that a call takes to enter and leave the runtime, and then
+    /// resets the counts. `dispatched` makes a call that does not block, and `direct` makes the
+    /// same call without dispatch.
     pub(crate) fn measure(&self, dispatched: impl Fn(), direct: impl Fn()) {
         let took = |work: &dyn Fn()| {
             let began = Instant::now();

@@ -20,8 +20,8 @@ use dispatch::{Call, Outcome, read_memory, system};
 use procgroup::{GroupMember, Kept, ProcessGroup, Request};
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Returns whether a call may open a file in /proc. Most calls that open other files are simple,
-/// and never reach the hook (di-12).
+/// Returns whether a call may open a file in /proc. Most calls that open other files never reach
+/// the hook (di-12).
 fn may_be_of_proc(call: &Call) -> bool {
     let [first, second, ..] = call.args();
     let path = if call.number() as i64 == libc::SYS_open { first } else { second };
@@ -40,8 +40,8 @@ pub(crate) fn prepare_attach(program: &Program, number: usize, args: &[usize; 6]
     }
 }
 
-/// Handles a call that has opened the memory of another process of the group, or has detached from
-/// a process.
+/// After a call that has opened the memory of another process of the group, makes that memory
+/// resident. After a detach, asks the process of the detached thread to evict again.
 pub(crate) fn after_debugger(program: &Program, call: &Call, outcome: Outcome) {
     let Outcome::Returned(result @ 0..) = outcome else { return };
     let [first, second, ..] = call.args();
@@ -69,7 +69,7 @@ fn peer_group(program: &Program) -> Option<&ProcessGroup> {
     program.member().filter(|_| is_free).map(GroupMember::group)
 }
 
-/// Waits until the process of a thread keeps all of its memory resident for the debugger that
+/// Waits until the process of `thread` keeps all of its memory resident for the debugger that
 /// `word` identifies. Returns at once if the process is this process, or is outside the group.
 fn keep_peer(program: &Program, thread: u64, word: u64) {
     let Some(group) = peer_group(program) else { return };
@@ -118,8 +118,8 @@ fn ask_any(group: &ProcessGroup, process: usize, request: Request) {
     }
 }
 
-/// Requests that the process of `thread` checks for debuggers and evicts again, because a debugger
-/// has detached from `thread`.
+/// Asks the process of `thread` to check for debuggers and to evict again, because a debugger has
+/// detached from `thread`.
 fn ask_to_look(program: &Program, thread: u64) {
     let Some(group) = peer_group(program) else { return };
     let Some((process, _)) = traced(thread) else { return };

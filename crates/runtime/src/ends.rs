@@ -1,5 +1,5 @@
-//! Ends the compressor thread before some system calls (pl-13). Prepares system calls that end a
-//! thread or a process, or execute a program.
+//! Ends the compressor thread before some system calls (pl-13). Writes reports and pins the robust
+//! list before calls that end a thread or a process, or execute a program.
 
 use crate::debugged;
 use crate::filtered;
@@ -15,8 +15,8 @@ use std::sync::atomic::Ordering::Relaxed;
 /// issued, the caller must not evict blocks.
 pub(crate) fn end_thread_for(program: &Program, number: usize, args: &[usize; 6]) {
     if matches!(number as i64, libc::SYS_execve | libc::SYS_execveat) {
-        // The program's limits are set as late as possible, because under them the kernel would
-        // refuse mappings of the runtime.
+        // The program's limits are set as late as possible, because the kernel then refuses
+        // mappings of the runtime that exceed them.
         program.give_limits();
     }
     let is_prctl = number as i64 == libc::SYS_prctl;
@@ -31,8 +31,9 @@ pub(crate) fn end_thread_for(program: &Program, number: usize, args: &[usize; 6]
     }
 }
 
-/// Prepares a call after which a filter refuses calls of the runtime. The compressor thread never
-/// starts again, because the filter may kill a process that creates a thread.
+/// Ends the compressor thread and restores replaced instructions, because a filter will refuse
+/// calls of the runtime. The compressor thread never starts again, because the filter may kill a
+/// process that creates a thread.
 fn confine(program: &Program) {
     let is_first = !program.is_confined.swap(true, Relaxed);
     program.is_newly_confined.fetch_or(is_first, Relaxed);
@@ -48,7 +49,8 @@ fn confine(program: &Program) {
     program.arena.end_thread();
 }
 
-/// Prepares a call that ends the calling thread or process, or executes a program.
+/// Writes reports and pins the robust list before a call that ends the calling thread or process,
+/// or executes a program.
 pub(crate) fn before_end(program: &Program, call: &mut Call) {
     let number = call.number() as i64;
     match number {

@@ -36,7 +36,7 @@ enum Way {
     Raised(&'static str),
     /// A host maps the program.
     Host,
-    /// A host is injected into the program, or maps the program.
+    /// A host is injected into the program, or maps the program if no injection is possible.
     Helper,
 }
 
@@ -52,7 +52,7 @@ pub(crate) struct Hosting {
     /// The path of this process's program, if the host maps the program and /proc/self/exe
     /// therefore refers to the host.
     program: Option<CString>,
-    /// Whether the programs that this program executes are managed too.
+    /// Whether the programs that this program executes run with a host too.
     goes_on: bool,
 }
 
@@ -147,7 +147,7 @@ impl Hosting {
         helper
     }
 
-    /// Reports, once per process, that a program has no limit.
+    /// Reports, once per process, that the program at `path` runs without a limit, and why.
     fn say_raised(&self, path: &Path, reason: &str, is_heard: impl Fn() -> bool) {
         if is_heard() && !self.has_said.swap(true, Relaxed) {
             say(&format_args!(
@@ -165,8 +165,9 @@ impl Hosting {
         let [host, settings] = [&self.plan.host, &self.plan.settings].map(|it| it.as_ptr().addr());
         let before = [host, settings, file_at, path_at];
         let needed = before.len() + count.max(1) + 1;
-        // A long list is never freed. If `execve` fails, or a child of `vfork` makes the call, the
-        // list stays in the heap.
+        // If the argument list does not fit into the call's own buffer, the list is allocated and
+        // never freed. If `execve` fails, or a child of `vfork` makes the call, the list stays in
+        // the heap.
         let mut long = Vec::new();
         let room = match call.room() {
             room if room.len() >= needed => room,

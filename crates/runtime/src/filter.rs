@@ -1,5 +1,5 @@
-//! Evaluates filters of system calls (seccomp) as the kernel does. A filter is a classic BPF
-//! program that reads a call's number, architecture, instruction address and arguments.
+//! Evaluates seccomp filters as the kernel does. A filter is a classic BPF program that reads a
+//! call's number, architecture, instruction address and arguments.
 //!
 //! ```text
 //!   instruction, 8 bytes:  | code 16 | if true 8 | if false 8 | k 32 |
@@ -59,7 +59,7 @@ impl Filter {
         is_sound.then(|| (0..length).map(instruction).collect::<Option<_>>()).flatten().map(Filter)
     }
 
-    /// Returns the effect on a call, or `None` if the filter is invalid.
+    /// Returns the effect of the filter on a call, or `None` if the filter is invalid.
     pub(crate) fn answer(&self, number: i64, args: [usize; 6]) -> Option<Answer> {
         let mut data = [0; DATA_WORDS];
         (data[0], data[1]) = (number as u32, ARCHITECTURE);
@@ -73,8 +73,8 @@ impl Filter {
         })
     }
 
-    /// Writes the filter and its description to `into`. Prepends instructions that allow one call,
-    /// which has this number and first argument, and is made at the address `at`. Returns the
+    /// Writes the filter and its description to `into`. Prepends instructions that allow the call
+    /// with this number and first argument if the call is made at the address `at`. Returns the
     /// description's address.
     pub(crate) fn allowing(
         &self,

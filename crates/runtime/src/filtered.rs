@@ -1,4 +1,4 @@
-//! Filters of system calls that refuse calls of the runtime (pl-28).
+//! Seccomp filters that refuse system calls of the runtime (pl-28).
 //!
 //! ```text
 //!   calls of the runtime that the filter allows -> the process
@@ -64,8 +64,8 @@ impl Restriction {
         }
     }
 
-    /// Returns the effect of the restriction. If `is_confined` is true, the process has installed a
-    /// filter before, so it is allowed to install another filter.
+    /// Returns the effect of the restriction on the runtime. If `is_confined` is true, the process
+    /// has installed a filter before, so it is allowed to install another filter.
     fn effect(&self, is_confined: bool) -> Effect {
         let ask = |option: c_int| system(libc::SYS_prctl, [option as usize, 0, 0, 0, 0, 0]);
         let filter = match self {
@@ -108,9 +108,10 @@ pub(crate) fn is_confining(program: &Program, number: usize, args: &[usize; 6]) 
     effect != Effect::None
 }
 
-/// Prepares a call that restricts the system calls of this process. If the process must leave the
-/// runtime before the call, returns [`Step::LeaveBefore`], or the error as an answer if the process
-/// can't leave. Otherwise returns `None`.
+/// Prepares a call that restricts the system calls of this process: changes a filter so that
+/// dispatch still works, or makes the process leave the runtime. If the process must leave before
+/// the call, returns [`Step::LeaveBefore`], or a [`Step::Answer`] with the error that prevents
+/// this. Otherwise returns `None`.
 pub(crate) fn restrict(program: &Program, call: &mut Call) -> Option<Step> {
     let restriction = Restriction::of(call.number(), &call.args())?;
     let effect = restriction.effect(program.is_confined.load(Relaxed));

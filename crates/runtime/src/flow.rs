@@ -20,8 +20,9 @@ use dispatch::{Call, Outcome, Step};
 use procgroup::GroupMember;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Does periodic work before a call, because this process may block in the call. Measures memory
-/// outside of the arena, and evicts for other processes. `nth` is the number of earlier calls.
+/// Does periodic work before a call, because this process may block in the call: checks for
+/// debuggers, measures its memory, evicts for other processes, and publishes its figures. `nth` is
+/// the number of earlier calls.
 pub(crate) fn tend(program: &Program, nth: u64) {
     let Some(member) = program.member() else { return };
     debugged::look_for_debuggers(program);
@@ -41,8 +42,8 @@ fn weigh_opened(program: &Program, number: i64, args: &[usize; 6]) {
     let limit = program.settings.options.limit.filter(|_| program.group.is_some());
     let Some(limit) = limit else { return };
     let part = limit as usize / OPENED_SHARE;
-    // The program may pass any number of bytes. The number is bounded, so that the sum does not
-    // overflow.
+    // The program may pass any number of bytes. A number above `part + 1` is reduced, because the
+    // sum in the next line could overflow.
     let bytes = mappings::opened_bytes(number, args).min(part + 1);
     if bytes > 0 && program.opened.fetch_add(bytes, Relaxed) + bytes > part {
         program.opened.store(0, Relaxed);
@@ -52,7 +53,8 @@ fn weigh_opened(program: &Program, number: i64, args: &[usize; 6]) {
     }
 }
 
-/// Prepares a call before it is issued.
+/// Handles a call without issuing it and returns the result, or prepares the call and returns how
+/// it is issued. The preparation pins the memory that the kernel will access.
 pub(crate) fn before(program: &Program, call: &mut Call) -> Step {
     if let Some(hosting) = &program.hosting {
         if let Some(result) = hosting.name_program(call) {
@@ -117,7 +119,7 @@ pub(crate) fn before(program: &Program, call: &mut Call) -> Step {
     if is_all && wait.is_some() { Step::Wait } else { Step::Issue }
 }
 
-/// Prepares a call to be issued again.
+/// Pins the memory of a call again, and returns the step by which the call is issued again.
 fn again(program: &Program, call: &mut Call) -> Step {
     let call_of = (call.number(), call.args());
     ends::before_end(program, call);
@@ -126,7 +128,8 @@ fn again(program: &Program, call: &mut Call) -> Step {
     Step::Issue
 }
 
-/// Completes a call that has returned or was abandoned.
+/// Undoes the preparation of a call that has returned or was abandoned. Returns the call's result,
+/// or the step by which the call is issued again.
 pub(crate) fn after(program: &Program, call: &mut Call, outcome: Outcome) -> Step {
     let outcome = peers::complete_transfer(program, call, outcome);
     debuggers::after_debugger(program, call, outcome);

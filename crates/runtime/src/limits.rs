@@ -63,8 +63,8 @@ impl Limits {
     }
 
     /// Sets the kernel's limits to the program's, for a process that continues without the runtime.
-    /// `others` are the bytes of address space and of data that the kernel counts, but the runtime
-    /// does not. They are added to the limits.
+    /// `others` are the numbers of bytes of address space and of data that only the kernel counts.
+    /// These numbers are added to the limits.
     pub(crate) fn leave(&self, others: [u64; 2]) {
         let limits = [(libc::RLIMIT_AS, self.space), (libc::RLIMIT_DATA, self.data)];
         for ((resource, limit), others) in limits.into_iter().zip(others) {
@@ -77,7 +77,7 @@ impl Limits {
     }
 
     /// Sets each soft limit in the kernel to `of(program's soft limit, kernel's limit)`. If the
-    /// program's limit is infinite, the kernel's limit stays unchanged.
+    /// program's soft limit is infinite, the kernel's limit stays unchanged.
     fn set(&self, of: fn(u64, Limit) -> u64) {
         let limits = [(libc::RLIMIT_AS, self.space[0]), (libc::RLIMIT_DATA, self.data[0])];
         for (resource, soft) in limits.into_iter().filter(|(_, soft)| *soft != INFINITE) {
@@ -92,12 +92,13 @@ impl Limits {
         (self.space[0], self.data[0]) == (INFINITE, INFINITE)
     }
 
-    /// Returns whether `mapped` bytes of address space or `data` bytes of data exceed a limit.
+    /// Returns whether `mapped` bytes of address space or `data` bytes of data exceed the program's
+    /// soft limits.
     pub(crate) fn refuses(&self, mapped: u64, data: u64) -> bool {
         mapped > self.space[0] || data > self.data[0]
     }
 
-    /// Returns whether a call reads or sets limits.
+    /// Returns whether a call reads or sets resource limits.
     pub(crate) fn are_about(number: usize) -> bool {
         matches!(number as i64, libc::SYS_getrlimit | libc::SYS_setrlimit | libc::SYS_prlimit64)
     }

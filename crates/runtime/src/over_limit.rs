@@ -52,8 +52,8 @@ pub(crate) fn warn_if_over_limit(program: &Program) {
         write!(text, "Process {} ({name}) holds {} KiB of it", over_limit.process, most >> 10);
     if let Some(holdings) = holdings {
         let maps = contents("/proc/self/smaps");
-        // If the fault occurred while this thread changed mappings, this thread already holds the
-        // lock.
+        // The lock is only tried, because this thread already holds it if it faulted while it
+        // changed mappings.
         let space = program.space.try_lock();
         let unmanaged = space.map(|space| unmanaged(&maps, &space, &program.arena));
         text += &kinds(&holdings, &unmanaged.unwrap_or_default());
@@ -63,7 +63,7 @@ pub(crate) fn warn_if_over_limit(program: &Program) {
 }
 
 /// When a group's first process ends, reports that the processes temporarily exceeded the limit.
-/// Writes nothing after the group's report that the limit can't be kept.
+/// Reports nothing if the group has already reported that the limit can't be kept.
 pub(crate) fn warn_if_exceeded(program: &Program) {
     let may_say = || program.may_say();
     let Some(exceeded) = program.member().and_then(|member| Exceeded::take(member, may_say)) else {

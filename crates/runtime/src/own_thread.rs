@@ -3,8 +3,8 @@
 //! in a `Room` with all signals blocked.
 //!
 //! pl-12: the thread calls only functions of the C library that work with zeroed thread-local
-//! storage. Only the thread-local variables of the host itself are initialised from the host's
-//! file, as on any thread (pl-10). The thread's system calls are not dispatched, and the thread
+//! storage. As on any thread, only the thread-local variables of the host itself are initialised,
+//! from the host's file (pl-10). The thread's system calls are not dispatched, and the thread
 //! accesses no memory of the program. pl-13: a process has at most one compressor thread. The next
 //! thread begins only after the kernel has reported that the last thread no longer uses the `Room`.
 //!

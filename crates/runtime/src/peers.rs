@@ -50,7 +50,7 @@ impl Parts {
         self.0.iter().fold(0, |sum: usize, part| sum.saturating_add(part.iov_len))
     }
 
-    /// Returns the parts after the first `done` bytes.
+    /// Returns the parts of the memory that follows the first `done` bytes.
     fn behind(&self, mut done: usize) -> Self {
         let rest = self.0.iter().filter_map(|part| {
             let passed = done.min(part.iov_len);
@@ -77,8 +77,8 @@ pub(crate) fn complete_transfer(program: &Program, call: &Call, outcome: Outcome
     }
 }
 
-/// If a call is a transfer, waits until the other process has agreed to make no block readable
-/// before the block is completely filled.
+/// If a call is a transfer, asks the other process to make no block readable before the block is
+/// completely filled, and waits until that process has agreed.
 pub(crate) fn greet_peer(program: &Program, number: usize, args: &[usize; 6]) {
     // A filter may kill the process for calls that the program does not make itself.
     let is_free = is_transfer(number) && !program.is_confined.load(Relaxed);

@@ -30,7 +30,8 @@ impl<K> Pieces<K> {
 }
 
 impl<K: Copy + Eq> Pieces<K> {
-    /// Calls `work` for each part of a range, in order. For a free part, the kind is `None`.
+    /// Divides a range into parts that have one kind or are free, and calls `work` for each part,
+    /// in ascending order. For a free part, the kind is `None`.
     pub(crate) fn for_parts(
         &self,
         range: Range<usize>,
@@ -119,7 +120,8 @@ impl<K: Copy + Eq> Pieces<K> {
         }
     }
 
-    /// Returns the highest multiple of `align` at which `bytes` free bytes within a range start.
+    /// Returns the highest address, a multiple of `align`, at which `bytes` free bytes in `within`
+    /// start.
     pub(crate) fn find(&self, within: Range<usize>, bytes: usize, align: usize) -> Option<usize> {
         let mut end = within.end;
         for (&start, &(behind, _)) in self.0.range(..within.end).rev() {
@@ -150,7 +152,8 @@ impl<K: Copy + Eq> Pieces<K> {
     }
 }
 
-/// Returns the highest multiple of `align` at which `bytes` bytes of a gap start.
+/// Returns the highest address, a multiple of `align`, at which `bytes` bytes in `gap` start, or
+/// `None` if the gap is too small.
 fn fit(gap: Range<usize>, bytes: usize, align: usize) -> Option<usize> {
     let start = gap.end.checked_sub(bytes)? / align * align;
     (start >= gap.start).then_some(start)

@@ -4,12 +4,12 @@
 //! ```text
 //!   note:  | list, or 0 | ranges and flags | start, end | start, end | start, end | helper |
 //! ```
-//! pl-2: the note of a call contains the ranges that are pinned for the call. The ranges are
-//! unpinned once, when the call has ended. Ranges that do not fit into the note are in a list on
-//! the runtime's heap.
+//! pl-2: each call has a note, which contains the ranges that are pinned for the call. The ranges
+//! are unpinned once, when the call has ended. Ranges that do not fit into the note are in a list
+//! on the runtime's heap.
 //!
 //! # Safety
-//! The list is boxed. When its address is removed from the note, the box is freed.
+//! The list is boxed. The box is freed when its address is removed from the note.
 #![allow(unsafe_code)]
 
 use crate::policy::UNKNOWN_BYTES;
@@ -24,9 +24,9 @@ use zmem::Arena;
 pub(crate) const HELPER: usize = NOTE_WORDS - 1;
 /// The number of ranges that fit into a note.
 const INLINE: usize = (HELPER - 2) / 2;
-/// A flag: the call was issued twice.
+/// A flag in the second word of a note: the call was issued twice.
 const RETRIED: u64 = 1 << 32;
-/// A flag: the call accesses memory of the arena.
+/// A flag in the second word of a note: the call accesses memory of the arena.
 const IN_ARENA: u64 = 1 << 33;
 
 /// The data that are stored for a call while it is issued.
@@ -60,7 +60,8 @@ pub(crate) fn take(
     is_all
 }
 
-/// Fills and pins blocks: see [`take`]. Returns false if a block could not be pinned.
+/// Fills and pins the blocks that overlap `range`, as [`take`] does. Returns false if a block could
+/// not be pinned.
 pub(crate) fn hold(arena: &Arena, note: &mut Note, range: Range<usize>, is_lasting: bool) -> bool {
     parts_within(arena, &range).fold(true, |is_held, part| {
         note[1] |= IN_ARENA;
@@ -73,7 +74,8 @@ pub(crate) fn hold(arena: &Arena, note: &mut Note, range: Range<usize>, is_lasti
     })
 }
 
-/// Unpins the blocks that were pinned for a call. Returns the total length of the ranges in bytes.
+/// Unpins the blocks that were pinned for a call. Returns the total size in bytes of the unpinned
+/// ranges.
 pub(crate) fn release(arena: &Arena, note: &mut Note) -> usize {
     let mut bytes = 0;
     let mut unpin = |range: Range<usize>| {
@@ -95,15 +97,15 @@ pub(crate) fn release(arena: &Arena, note: &mut Note) -> usize {
 }
 
 /// Returns whether the runtime reissues a call that failed with EFAULT. The runtime reissues a call
-/// once, and only if the call accesses memory of the arena. A call without memory of the arena
-/// would fail again, and a repeated receive would lose a second datagram.
+/// once, and only if the call accesses memory of the arena. A call that accesses no memory of the
+/// arena would fail again, and if it receives datagrams, it would lose another datagram.
 pub(crate) fn retry(note: &mut Note) -> bool {
     let is_first = note[1] & (RETRIED | IN_ARENA) == IN_ARENA;
     note[1] |= RETRIED;
     is_first
 }
 
-/// Stores a range in a note.
+/// Adds a range to the pinned ranges in a note.
 fn add(note: &mut Note, range: Range<usize>) {
     let count = (note[1] as u32) as usize;
     note[1] += 1;

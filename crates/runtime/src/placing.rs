@@ -17,7 +17,8 @@ fn libraries(arena: &Range<usize>) -> Range<usize> {
     arena.end - bytes..arena.end
 }
 
-/// Returns the start of `bytes` free bytes. `bytes` must be a multiple of the page size.
+/// Returns the start of `bytes` free bytes for data, at the arena's initial addresses. `bytes` must
+/// be a multiple of the page size.
 pub(crate) fn find(space: &Space, arena: &Arena, bytes: usize) -> Option<usize> {
     let align = if bytes >= CHUNK { CHUNK } else { arena.block() };
     let of = arena.addresses();
@@ -27,8 +28,8 @@ pub(crate) fn find(space: &Space, arena: &Arena, bytes: usize) -> Option<usize> 
     find(libraries(&of).start).or_else(|| find(of.end))
 }
 
-/// Returns the start of free addresses in an added window. If the program has requested an address,
-/// only the range at this address is considered.
+/// Returns the start of free addresses for a mapping in an added window. If the program has
+/// requested an address, `wanted` begins at this address, and only `wanted` is considered.
 pub(crate) fn find_in_windows(
     space: &Space,
     arena: &Arena,

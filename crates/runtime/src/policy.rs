@@ -23,7 +23,8 @@ pub(crate) const CHUNK: usize = 2 << 20;
 /// The part for libraries, at the arena's end, is 1/`LIBRARIES_SHARE` of the arena.
 pub(crate) const LIBRARIES_SHARE: usize = 8;
 /// The number of bytes that remain free above a library. The stubs of glibc lie 4 and 20 MiB above
-/// their sites, because of the instructions after each `syscall` (di-13).
+/// the `syscall` instructions that they replace. The instructions after each `syscall` determine
+/// this distance (di-13).
 pub(crate) const ABOVE_LIBRARY: usize = 24 << 20;
 /// The minimum size of a window in bytes. The number of windows is limited, so smaller mappings get
 /// no window.
@@ -32,8 +33,8 @@ pub(crate) const WINDOW_MIN: usize = 2 << 20;
 /// share (3/4) of the remaining space. The window covers the reservation's start, because programs
 /// use a reservation from its start upwards.
 pub(crate) const RESERVED_SHARE: (usize, usize) = (3, 4);
-/// The minimum size in bytes of a read-only shared mapping after which the group's shared memory is
-/// measured. Most smaller mappings are files of the C library.
+/// After the program maps read-only shared memory of at least this number of bytes, the group's
+/// shared memory is measured. Most smaller mappings are files of the C library.
 pub(crate) const SHARED_MIN: usize = 1 << 20;
 /// The number of bytes that `mremap` copies in one step. If the old addresses lie in one window,
 /// each step frees the addresses from which it has copied.
@@ -58,9 +59,9 @@ pub(crate) const UNKNOWN_BYTES: usize = 64 << 10;
 pub(crate) const MUCH_SHARE: u64 = 16;
 /// The number of calls between two measurements of the process's memory outside of its arena.
 pub(crate) const WEIGHED: u64 = 128;
-/// That memory is also measured when calls have mapped more than this share (1/64) of the limit
-/// since the last such measurement. At most this share is evicted before a call maps memory,
-/// because the program may never write to that memory.
+/// The process's memory outside of its arena is also measured when calls have mapped more than this
+/// share (1/64) of the limit since the last such measurement. At most this share is evicted before
+/// a call maps memory, because the program may never write to that memory.
 pub(crate) const OPENED_SHARE: usize = 64;
 
 // Faults, helpers and the compressor thread
@@ -85,8 +86,8 @@ pub(crate) const END_LOOKS: usize = 10_000;
 
 /// The number of bytes that a process fills for each request of another process.
 pub(crate) const BROUGHT: usize = 256 << 10;
-/// The pause between two tries of a request to another process. The signal is sent again after
-/// every `TRIES_OF_SIGNAL` tries, because the other process may not have handled the previous
+/// The pause between two tries of a request to another process. The request's signal is sent again
+/// after every `TRIES_OF_SIGNAL` tries, because the other process may not have handled the previous
 /// signal.
 pub(crate) static PEER_PAUSE: libc::timespec = libc::timespec { tv_sec: 0, tv_nsec: 50_000 };
 pub(crate) const TRIES_OF_SIGNAL: usize = 40;
@@ -99,21 +100,22 @@ pub(crate) const TRIES_OF_KEEPING: usize = 1 << 20;
 /// The maximum number of tries to notify a process that a debugger has detached. If all tries fail,
 /// the process itself detects later that the debugger has left.
 pub(crate) const TRIES_OF_LOOK: usize = 10 * TRIES_OF_SIGNAL;
-/// The number of milliseconds between two checks whether debuggers are still attached. After its
-/// request, a debugger must attach within this time.
+/// The number of milliseconds between two checks whether debuggers are still attached. A debugger
+/// that has requested that the process stay resident must attach within this time.
 pub(crate) const LOOK_TIME: u64 = 1000;
 /// The process that holds the most memory should write the message that the limit can't be kept.
-/// Any other process writes the message only after this number of checks.
+/// Any other process writes the message only after it has left the message to that process this
+/// number of times.
 pub(crate) const LEFT_MAX: u32 = 64;
 
 // The heap and measurements
 
 /// The granularity of dlmalloc's mappings in bytes.
 pub(crate) const GRAIN: usize = 1 << 20;
-/// The minimum size in bytes of a large allocation.
+/// The minimum size in bytes of a large allocation, which gets a mapping of its own.
 pub(crate) const LARGE: usize = 16 << 10;
-/// The number of times that the cost of entering and leaving the runtime (`signal`) is measured.
-/// The minimum is used.
+/// The cost of entering and leaving the runtime (`signal`) is the minimum of this number of
+/// measurements.
 pub(crate) const SIGNAL_TRIES: usize = 4;
 /// One call in 2^6 is timed. `SPREAD` is 2^64 divided by the golden ratio. Modulo 2^64, the
 /// multiples of `SPREAD` are distributed evenly, so every pattern of a program's calls is sampled

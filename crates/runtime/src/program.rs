@@ -24,7 +24,7 @@ pub(crate) struct Program {
     pub(crate) threads: AtomicUsize,
     pub(crate) cost: Cost,
     pub(crate) group: Option<GroupFile>,
-    /// How programs are executed with a host, if a host is available.
+    /// The state for executing programs with a host, if a host is available.
     pub(crate) hosting: Option<Hosting>,
     /// Whether the process is confined (pl-28): a filter may kill the process for calls that the
     /// program does not make itself.
@@ -93,8 +93,8 @@ impl Program {
         answer
     }
 
-    /// Returns whether this process's standard error is that of `uzram run`. A program that does
-    /// not expect messages might read them from another file or pipe.
+    /// Returns whether this process's standard error is that of `uzram run`. Another file or pipe
+    /// might be read by a program that does not expect messages.
     pub(crate) fn is_heard(&self) -> bool {
         self.settings.stderr.is_some_and(|heard| {
             let facts = stat(libc::SYS_fstat, [libc::STDERR_FILENO as usize, 0]);

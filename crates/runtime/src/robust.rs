@@ -19,8 +19,8 @@ const FUTEX: usize = size_of::<u32>();
 /// The lowest bit of a node's address, which encodes the mutex's kind.
 const KIND: usize = 1;
 
-/// Fills and pins the memory in this thread's list that the kernel will access. If `is_lasting` is
-/// true, the thread is ending, and the memory stays pinned.
+/// Fills and pins the memory that the kernel will access when it walks over this thread's robust
+/// list. If `is_lasting` is true, the thread is ending, and the memory stays pinned.
 pub(crate) fn pin(arena: &Arena, note: &mut Note, is_lasting: bool) {
     let mut told = [0_usize; 2];
     let at = told.as_mut_ptr().expose_provenance();

@@ -4,7 +4,7 @@ use std::ffi::{CString, OsStr};
 use std::os::unix::ffi::OsStrExt;
 use zmem::{BackendKind, BlockOrder, Options};
 
-/// The mechanisms that can handle faults in an arena.
+/// The backends that an arena can have, and their names in the settings.
 const BACKENDS: [(&str, BackendKind); 4] = [
     ("best", BackendKind::Best),
     ("signal", BackendKind::Signal),
@@ -12,7 +12,7 @@ const BACKENDS: [(&str, BackendKind); 4] = [
     ("signal-remap", BackendKind::SignalRemap),
 ];
 
-/// The settings, as a list of `NAME=VALUE` separated by commas.
+/// The settings, which `uzram run` passes as a list of `NAME=VALUE` separated by commas.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) options: Options,
@@ -41,8 +41,8 @@ pub(crate) struct GroupName {
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// If the settings contain a version, checks that it is the version of this host. A command of
-/// another version can pass other arguments after the settings.
+/// If the settings contain a version, checks that it is the version of this host. The check is
+/// needed because a command of another version can pass other arguments after the settings.
 ///
 /// # Errors
 /// The message for the user.

@@ -9,8 +9,8 @@ use std::ops::Range;
 use std::sync::atomic::AtomicU64;
 use zmem::WORD_LAYOUT;
 
-/// The gate of simple calls in a process that shares its limit with no other process. This gate is
-/// always open.
+/// The word that allows simple calls while it is 0, in a process that shares its limit with no
+/// other process. There the word is always 0.
 static OPEN: AtomicU64 = AtomicU64::new(0);
 
 const _: () = {

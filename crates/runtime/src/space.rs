@@ -25,7 +25,7 @@ const NO_FILE: usize = usize::MAX;
 #[derive(Debug)]
 pub(crate) struct Space {
     pub(crate) pieces: Pieces,
-    /// Memory that children of a fork do not inherit: see `left_out`.
+    /// Memory that children of a fork do not inherit: see the module `left_out`.
     pub(crate) left_out: Pieces<()>,
     /// The stacks of threads, which lie outside of the arena. Parts of a stack may have been
     /// unmapped.
@@ -72,7 +72,7 @@ pub(crate) fn reserve(range: &Range<usize>) -> bool {
 }
 
 impl Space {
-    /// Returns the parts of the windows that contain private data.
+    /// Returns the parts of the windows whose kind is `Data`.
     pub(crate) fn data(&self, arena: &Arena) -> Vec<Range<usize>> {
         let parts = arena.windows().flat_map(|window| self.pieces.parts(window));
         parts.filter(|(_, kind)| *kind == Some(Kind::Data)).map(|(part, _)| part).collect()
@@ -85,8 +85,8 @@ impl Space {
         Space { pieces, left_out, stacks, chosen, edges, is_exec_refused, limits, brk, is_serving }
     }
 
-    /// Replaces the contents of a range by private anonymous memory of the kind `Data` or
-    /// `Reserved`, or unmaps the range. Children of a fork inherit the new memory.
+    /// Replaces the mappings in a range by new memory of the kind `Data` or `Reserved`, or unmaps
+    /// the range. Children of a fork inherit the new memory.
     ///
     /// # Errors
     /// ENOMEM
@@ -101,7 +101,7 @@ impl Space {
         Ok(())
     }
 
-    /// Replaces the contents like [`put`](Self::put), but does not change whether children of a
+    /// Replaces the mappings like [`put`](Self::put), but does not change whether children of a
     /// fork inherit the memory.
     ///
     /// # Errors

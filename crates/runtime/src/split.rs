@@ -40,8 +40,8 @@ pub(crate) fn split(program: &Program, call: &Call) -> Option<Step> {
         let result = system(number as i64, of_part);
         pins::release(&program.arena, &mut note);
         match result {
-            // Instead of parts, the whole call is issued, because `flow::after` retries a call that
-            // fails with EFAULT.
+            // The whole call is issued instead of its parts. If it also fails with EFAULT,
+            // `flow::after` retries it.
             Err(EFAULT) if done == 0 => return None,
             Err(failed) if done == 0 => return Some(Step::Answer(failed)),
             Ok(1..) => done += result.unwrap_or(0),

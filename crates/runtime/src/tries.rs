@@ -17,7 +17,7 @@ struct Slot {
     ended: AtomicU32,
 }
 
-/// The number of consecutive interrupted calls of each thread.
+/// The number of consecutive `execve` calls of each thread that signals interrupted.
 #[derive(Debug)]
 pub(crate) struct Tries([Slot; EXEC_SLOTS]);
 

@@ -85,7 +85,7 @@ pub(crate) fn make_plain(
     Ok(())
 }
 
-/// Restores the use that pl-1 prescribes for blocks that were made plain.
+/// Gives all blocks that overlap a range the use that pl-1 prescribes, after they were made plain.
 ///
 /// # Errors
 /// ENOMEM

@@ -16,7 +16,7 @@ const DESCRIPTOR_BITS: u32 = 31;
 
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
-    /// The debugger's word in a deferred request, or 0.
+    /// The word of the debugger that made a request which was deferred, or 0.
     pub(crate) asked: AtomicU64,
     /// The word of the thread that was traced last, and the word of the file that was opened last.
     words: [AtomicU64; 2],
@@ -41,7 +41,7 @@ pub(crate) fn thread_of(path: &[u8]) -> Option<u64> {
     thread.parse().ok()
 }
 
-/// Returns the path of an open file of a process.
+/// Returns the path to which a descriptor of a process refers.
 pub(crate) fn link(process: u64, descriptor: u64) -> Result<Vec<u8>, isize> {
     let name = format!("/proc/{process}/fd/{descriptor}\0");
     let mut path = vec![0; 64];

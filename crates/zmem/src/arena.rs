@@ -84,7 +84,7 @@ impl Arena {
         Ok(Arena { holding: Holding { calls: Calls { pager, worker: Workers::default() } } })
     }
 
-    /// Returns the blocks of a range of addresses.
+    /// Returns the numbers of the blocks in a range of addresses.
     fn blocks(&self, range: &Range<usize>) -> Result<Range<usize>, Error> {
         let is_within = |window: &Range<usize>| {
             window.start <= range.start && range.start <= range.end && range.end <= window.end

@@ -6,9 +6,8 @@
 //!   evicts: copied, marked, pages dropped -> queue -> compressor thread: the device -> Evicted
 //!                                               '---> a touch: put back -> Resident
 //! ```
-//! Only an arena has a compressor thread, if the arena's caller can start threads that are hidden
-//! from the program. The compressor thread ends on request, or after some time without a block to
-//! store.
+//! Only an arena whose caller can start threads that are hidden from the program has a compressor
+//! thread. The compressor thread ends on request, or after some time without a block to store.
 
 use crate::policy::IDLE_TIME;
 use crate::process::generation;
@@ -34,7 +33,8 @@ pub(crate) struct Waker {
     pub(crate) word: AtomicU32,
     /// The number of eviction steps that the pager thread has completed.
     pub(crate) steps: AtomicU32,
-    /// The generation of the pager thread's process plus 1, or 0 if there is no pager thread.
+    /// The generation (see `process`) of the pager thread's process plus 1, or 0 if there is no
+    /// pager thread.
     pub(crate) process: AtomicU32,
 }
 
@@ -77,7 +77,8 @@ impl Waker {
     }
 }
 
-/// Starts the compressor thread, which is hidden from the program.
+/// The functions by which an arena's caller starts a compressor thread that is hidden from the
+/// program.
 pub trait StartThread: Debug + Send + Sync {
     /// Starts a thread that calls `run` and exits. Like the calling thread, the new thread has all
     /// signals blocked. The new thread has the thread-local storage that this crate needs. Returns
@@ -165,8 +166,8 @@ impl CompressorThread {
         }
     }
 
-    /// Waits for a queued block or a request to end, for at most `IDLE_TIME`. Returns true if the
-    /// wait timed out.
+    /// Waits until a block is queued or the thread is asked to end, for at most `IDLE_TIME`.
+    /// Returns true if the wait timed out.
     pub(crate) fn sleep(&self, queue: &Queue) -> bool {
         let seen = self.bell.load(SeqCst);
         self.sleeps.store(1, SeqCst);

@@ -1,5 +1,5 @@
-//! Calls from code outside of signal handlers. A long call consists of steps. Between the steps,
-//! forks proceed and signals are delivered.
+//! Calls on regions and arenas from code outside of signal handlers. A long call consists of steps.
+//! Between the steps, forks proceed and signals are delivered.
 
 use crate::backend::ForkResult;
 use crate::contexts::Purpose;
@@ -150,8 +150,8 @@ impl Calls {
         })
     }
 
-    /// If too little memory is free, wakes the pager thread, or evicts if there is no pager thread.
-    /// Called after the limit was lowered or more blocks became evictable.
+    /// If too little room is left below the limit, wakes the pager thread, or evicts if there is no
+    /// pager thread. Called after the limit was lowered or more blocks became evictable.
     pub(crate) fn seek_room(&self) {
         if self.inside(|_| ()).is_err() {
             return;

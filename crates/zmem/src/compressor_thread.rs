@@ -146,7 +146,7 @@ fn weigh_inside(pager: &Pager) {
     pager.weigh_device();
 }
 
-/// Stores the oldest block of the queue. Returns false if the queue was empty.
+/// Stores the oldest block of the queue on the device. Returns false if the queue was empty.
 fn store_next(pager: &Pager, copies: &Copies) -> bool {
     let _inside = GATE.enter();
     let Some(taken) = copies.queue.take() else { return false };
@@ -193,8 +193,8 @@ fn put_back<'p>(pager: &'p Pager, taken: &Taken<'_>, data: &[u8]) -> OwnedRun<'p
     own
 }
 
-/// Publishes the state `Resident` of a block that `put_back` has filled. Data that the device holds
-/// for the block become a copy (zm-S5).
+/// Publishes the state `Resident` of a block that `put_back` has filled. If `is_stored` is true,
+/// the data that the device holds for the block become the block's copy (zm-S5).
 fn publish_put_back(pager: &Pager, own: OwnedRun<'_>, heat: u32, is_stored: bool) {
     let has_copy = |word: WordValue| word.has_copy() || is_stored;
     if own.blocks().any(|block| has_copy(pager.words[block].load())) {

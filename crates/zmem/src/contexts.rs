@@ -25,7 +25,7 @@ pub(crate) struct HandlerContexts {
     pub(crate) count: usize,
     /// A bit for each context, which is set while the context is free.
     free: AtomicU32,
-    /// The number of contexts that calls from outside of handlers can still take, and the bit
+    /// The number of contexts that further calls from outside of handlers can take, and the bit
     /// `AWAITED`.
     calls: AtomicU32,
 }
@@ -83,8 +83,8 @@ impl HandlerContexts {
                 return HandlerContext { contexts: self, nth, purpose };
             }
             patience.spend();
-            // In a copy of the process, all contexts may be held by threads that the copy lacks
-            // (zm-F3).
+            // In a child for which no fork handler ran, all contexts may be held by threads that
+            // the child lacks (zm-F3).
             if GATE.is_torn() && GATE.is_alone_inside() {
                 self.free.store(u32::MAX >> (CONTEXTS_MAX - self.count), Ordering::Relaxed);
             }

@@ -7,8 +7,8 @@ use rustix::time::{ClockId, clock_gettime};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// The number of rounds of the clock that an evicted block's word can tell apart. The word holds
-/// the round of the eviction in the bits of the heat.
+/// The number of different refault distances in rounds of the clock. The word of an evicted block
+/// holds the round of its eviction in the bits that hold a resident block's heat.
 pub(crate) const DISTANCES: usize = HEAT_MAX as usize + 1;
 
 /// The counters of a region. [`Stats`] describes each counter.
@@ -34,8 +34,8 @@ pub(crate) struct Counters {
     pub(crate) times: Times,
 }
 
-/// The largest amount of data that the device stored. The upper half of the integer holds the KiB
-/// after compression. The lower half holds the KiB of these data before compression.
+/// The largest amount of data that the device stored. The integer's upper half is their size in KiB
+/// after compression, the lower half their size before compression.
 #[derive(Debug, Default)]
 pub(crate) struct StoredMost(pub(crate) AtomicU64);
 
@@ -45,7 +45,7 @@ impl StoredMost {
         raise(&self.0, kib(compressed) << 32 | kib(bytes));
     }
 
-    /// Returns the size of these data in bytes, before and after compression.
+    /// Returns the largest amount of stored data in bytes, before and after compression.
     pub(crate) fn get(&self) -> (u64, u64) {
         let word = self.0.load(Relaxed);
         (1024 * (word & u64::from(u32::MAX)), 1024 * (word >> 32))
@@ -120,8 +120,8 @@ pub(crate) struct Window {
     pub(crate) slow: u32,
 }
 
-/// Returns the smallest number of rounds that exceeds the refault distances of more than nine in
-/// ten filled blocks, or 0 if no block was filled.
+/// Returns the smallest number of rounds such that more than nine in ten filled blocks have a
+/// smaller refault distance, or 0 if no block was filled.
 fn rounds_of_most(distances: &[u64; DISTANCES]) -> u64 {
     let wanted = distances.iter().sum::<u64>() * PREVENTED_SHARE.0 / PREVENTED_SHARE.1;
     let mut below = 0;
@@ -233,8 +233,8 @@ impl Histogram {
         bounds.zip(self.0)
     }
 
-    /// Returns a time that `share` thousandths of all times do not exceed. The result is the bound
-    /// of a bucket, at most twice the exact time.
+    /// Returns a time that `share` thousandths of all times do not exceed. The result is a bucket's
+    /// bound, at most twice the exact time. Times above the last bound count as that bound.
     pub fn per_mille(&self, share: u64) -> Duration {
         let wanted = (u128::from(self.count()) * u128::from(share)).div_ceil(1000);
         let mut below = 0;

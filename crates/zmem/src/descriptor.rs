@@ -3,8 +3,8 @@
 //!
 //! At any moment the program can close a descriptor of this crate, and open another file under the
 //! same number. To make this unlikely, this crate's descriptors have high numbers, because the
-//! kernel gives new files the lowest free number. Before each use, the file of the descriptor is
-//! identified.
+//! kernel gives new files the lowest free number. Before each use of a descriptor, this crate
+//! checks that the descriptor still refers to its file.
 //!
 //! ```text
 //!   63 .. 32             31 .. 20       19 .. 0
@@ -27,7 +27,7 @@ use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 const NUMBER: u64 = (1 << 20) - 1;
-/// The lowest bit of the number of an opening. This number distinguishes files that were opened one
+/// The lowest bit of the field "which opening". This field distinguishes files that were opened one
 /// after another under the same descriptor number.
 const OPENING: u64 = 1 << 20;
 
@@ -125,8 +125,8 @@ impl Descriptor {
 
 /// A file in /proc that describes the process that opened the file. So a child closes the inherited
 /// descriptor and opens the file again. The child does this at once, because the kernel can refuse
-/// a later attempt. The word of the descriptor is in the page that the kernel wipes in each copy of
-/// the process.
+/// a later attempt. The word of the descriptor is in the page that the kernel replaces by zeros in
+/// each child.
 #[derive(Debug)]
 pub(crate) struct KeptFile {
     nth: usize,

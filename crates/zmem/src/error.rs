@@ -144,7 +144,7 @@ fn bytes_of(order: u32) -> String {
     }
 }
 
-/// Returns the part of the message that explains how to permit a userfaultfd.
+/// Returns the part of the message that explains what to change so that a userfaultfd can be used.
 fn remedy(errno: i32) -> &'static str {
     match errno {
         libc::ENOMEM => "allow more address space (ulimit -v), or end what takes memory",

@@ -1,7 +1,7 @@
-//! Forks of a process that has regions. A child does not inherit the marks of a userfaultfd. If the
-//! child will have a copy of a region with a userfaultfd, all blocks of the region are therefore
-//! filled before the fork. In a child, the state of each region is adapted to the child. All
-//! functions run while the gate is closed, so no other thread changes a block.
+//! Forks of a process that has regions. A child does not inherit the marks of a userfaultfd.
+//! Therefore, if the child will have a copy of a region with a userfaultfd, all blocks of the
+//! region are filled before the fork. In a child, the state of each region is adapted to the child.
+//! All functions run while the gate is closed, so no other thread changes a block.
 //!
 //! Resident blocks are closed at a fork if separate copies in parent and child would use too much
 //! memory. Parent and child then share the blocks' pages. A shared page counts once towards the
@@ -41,7 +41,8 @@ pub(crate) fn register() {
     page::fork::register_once(&IS_REGISTERED, Hook, Turn::Last);
 }
 
-/// Resets the state that a copy of a process must not share with the original process.
+/// In a child, resets the state that the child must not inherit: the counts of threads, the gate
+/// and the descriptors.
 fn put_right(by: CopyDetectedBy) {
     threads::begin_child();
     if by == CopyDetectedBy::Page {
@@ -108,7 +109,7 @@ fn adapt_in_child(pager: &Pager) {
     pager.limit.set_no_progress(false);
 }
 
-/// Fills all blocks, regardless of the limit.
+/// Fills all blocks of a region, regardless of the limit.
 fn bring_all_back(pager: &Pager) {
     let limit = pager.limit.get();
     let _none_is_too_low = pager.limit.set(None);
@@ -136,7 +137,7 @@ fn keep_all(pager: &Pager) {
 /// Closes runs of resident blocks that are not pinned, if a run has at least as many blocks as a
 /// group. Closes at most about `groups_max` groups.
 fn share_all(pager: &Pager) {
-    // The lock is only tried, because this process may be a copy that lacks the thread that holds
+    // The lock is only tried, because this process may be a child that lacks the thread that holds
     // it.
     let Some(clock) = pager.eviction_lock.try_lock() else { return };
     let group = set_group(pager);
@@ -160,7 +161,7 @@ fn share_all(pager: &Pager) {
     }
 }
 
-/// Returns the maximum number of groups.
+/// Returns the maximum number of groups of shared blocks in a region.
 fn groups_max(pager: &Pager) -> usize {
     (2 * pager.mappings.probation_max).max(1)
 }

@@ -22,7 +22,8 @@ pub(crate) struct Gate {
     /// The number of threads inside. The flag `CLOSED` is set while a fork is in progress or waits
     /// for threads inside.
     word: AtomicU32,
-    /// Whether this process is a copy that lacks threads which were inside the gate.
+    /// Whether this process lacks threads that were inside the gate when it or an ancestor was
+    /// created.
     is_torn: AtomicBool,
     /// The signal mask of the forking thread before the fork.
     mask: Mutex<Option<SignalMask>>,
@@ -101,19 +102,20 @@ impl Gate {
         }
     }
 
-    /// In a copy of the process for which no fork handler ran, sets the number of threads inside to
-    /// 0. The copy lacks the threads that were inside, and none of its threads has entered yet.
+    /// In a child for which no fork handler ran, sets the number of threads inside to 0. The child
+    /// lacks the threads that were inside, and none of its own threads has entered yet.
     pub(crate) fn begin_copy(&self) {
         let seen = self.word.swap(0, AcqRel);
         if seen & CLOSED != 0 {
-            // Another thread's fork held all locks, and this copy has no thread that releases them.
+            // Another thread's fork held all locks, and this child has no thread that releases
+            // them.
             fatal("memory can't be used", &"this process was copied amid a fork");
         }
         self.is_torn.fetch_or(seen != 0, AcqRel);
     }
 
-    /// Returns whether this process is a copy that lacks threads which were inside. Blocks that
-    /// these threads owned stay `Busy`.
+    /// Returns whether this process lacks threads that were inside when it or an ancestor was
+    /// created. Blocks that these threads owned stay `Busy`.
     pub(crate) fn is_torn(&self) -> bool {
         self.is_torn.load(Acquire)
     }
@@ -129,7 +131,7 @@ impl Gate {
     }
 
     /// Waits while another thread owns a block or changes a chunk. Aborts the process if it is a
-    /// copy that lacks the other thread (zm-F3).
+    /// child that lacks the other thread (zm-F3).
     pub(crate) fn wait_for_owner(&self, has_ended: impl Fn() -> bool, wait: impl FnOnce()) {
         if !self.is_torn() {
             return wait();

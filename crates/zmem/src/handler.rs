@@ -128,7 +128,7 @@ enum Stack {
 /// Handles a fault if its address is in a region. Returns whether the faulting instruction must be
 /// repeated.
 fn answer(signal: i32, info: &libc::siginfo_t, context: &libc::ucontext_t, stack: Stack) -> bool {
-    // A process has sent this signal, or the signal reports damaged memory.
+    // The signal reports no page fault: a process has sent it, or it reports damaged memory.
     if info.si_code <= 0 || (signal == libc::SIGBUS && info.si_code != libc::BUS_ADRERR) {
         return false;
     }

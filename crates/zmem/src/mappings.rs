@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering::Relaxed};
 /// The number of mappings that all regions have reserved.
 static RESERVED: AtomicUsize = AtomicUsize::new(0);
 
-/// The part of the process's mappings that is reserved for a region until this value is dropped.
+/// A number of mappings that are reserved for a region until this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Mappings {
     count: usize,
@@ -74,12 +74,12 @@ impl Drop for Mappings {
     }
 }
 
-/// Checks that all of the memory is private, anonymous, readable and writable.
+/// Checks that all memory at `addresses` is private, anonymous, readable and writable.
 ///
 /// # Errors
 /// [`Error::Memory`] with the first address that belongs to other memory.
 pub(crate) fn check_plain(addresses: &Range<usize>) -> Result<(), Error> {
-    // If this file can't be read, the memory is accepted without a check.
+    // If /proc/self/maps can't be read, the memory is accepted without a check.
     let maps = std::fs::read_to_string("/proc/self/maps");
     maps.map_or(Ok(()), |maps| check_plain_of(&maps, addresses))
 }

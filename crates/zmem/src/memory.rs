@@ -81,7 +81,8 @@ impl Managed {
         // SAFETY: FIXED_NOREPLACE replaces no existing mapping.
         let there = unsafe { mmap_anonymous(wanted, bytes, ProtFlags::empty(), flags)? };
         let start = NonNull::new(there.cast()).ok_or(Errno::NOMEM)?;
-        // A kernel without this flag (before Linux 4.17) may create the mapping at another address.
+        // A kernel without FIXED_NOREPLACE (before Linux 4.17) may create the mapping at another
+        // address.
         let managed = Managed::new(start, bytes, true);
         if there == wanted { Ok(managed) } else { Err(Errno::EXIST) }
     }

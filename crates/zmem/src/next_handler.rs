@@ -1,10 +1,10 @@
-//! The program's handlers of SIGSEGV and SIGBUS, the *next handlers*. This crate's handler calls
-//! the next handler of each signal that does not concern a region.
+//! The program's handlers of SIGSEGV and SIGBUS, the *next handlers*. If a SIGSEGV or SIGBUS does
+//! not concern a region, this crate's handler calls the next handler of this signal.
 //!
 //! # Safety
-//! A kept action is never freed, because a thread may be reading it in a signal handler. The
-//! functions that this module calls are handlers that the program passed to `sigaction` or to
-//! [`replace`].
+//! An action that was stored in `NEXT` is never freed, because a thread may be reading it in a
+//! signal handler. The functions that this module calls are handlers that the program passed to
+//! `sigaction` or to [`replace`].
 #![allow(unsafe_code)]
 
 use crate::contexts::call_on;
@@ -15,7 +15,7 @@ use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering::AcqRel, Ordering::Acquire, Ordering::Release};
 
 static NEXT: [AtomicPtr<Action>; 2] = [const { AtomicPtr::new(null_mut()) }; 2];
-/// The action that becomes the next action when a handler with SA_RESETHAND is called.
+/// The default action. It replaces the stored action when a handler with SA_RESETHAND is called.
 static DEFAULT: Action = default_action();
 
 /// The number of bytes below the stack pointer that a function is allowed to use (the red zone).
@@ -25,14 +25,14 @@ fn next_of(signal: i32) -> &'static AtomicPtr<Action> {
     &NEXT[usize::from(signal == libc::SIGBUS)]
 }
 
-/// Keeps `action` in the memory of `next`, as the next action of `signal`. The caller installs this
-/// crate's handler after this call.
+/// Stores the program's action of `signal` in the memory of `next`, for [`call`]. The caller
+/// installs this crate's handler after this call.
 pub(crate) fn keep(signal: i32, action: Action, mut next: Box<Action>) {
     *next = action;
     next_of(signal).store(Box::leak(next), Release);
 }
 
-/// Replaces the next action of `signal`, and returns the replaced action.
+/// Replaces the stored action of `signal`, and returns the replaced action.
 pub(crate) fn replace(signal: i32, action: Action) -> Action {
     let next = Box::leak(Box::new(action));
     // SAFETY: `keep` has stored an action at `next_of(signal)`, and no action is ever freed.
@@ -50,13 +50,13 @@ struct Call {
 }
 
 extern "C" fn run(call: *mut Call) {
-    // SAFETY: the function `call` passes a pointer to a live `Call`, and calls this function on an
-    // unused stack. `function` is a handler of the program. A handler without SA_SIGINFO reads only
-    // the first argument.
+    // SAFETY: `call` passes a pointer to a live `Call`, and calls `run` on an unused stack.
+    // `function` is a handler of the program. A handler without SA_SIGINFO reads only the first
+    // argument.
     unsafe {
         let Call { function, leaves_stack, mask, signal, info, context } = *call;
         if leaves_stack {
-            // While the alternate stack is enabled, the handler of another signal would begin at
+            // If the alternate stack stayed enabled, the handler of another signal would start at
             // the end of this stack, and overwrite the frames there. The kernel enables the
             // alternate stack again when this crate's handler returns.
             let mut none: libc::stack_t = zeroed();
@@ -95,8 +95,8 @@ pub(crate) unsafe fn call(signal: i32, info: *mut libc::siginfo_t, context: *mut
         // Even with SIG_IGN, a fault ends the process.
         libc::SIG_DFL | libc::SIG_IGN => {
             // SAFETY: the default action runs no code of the program. When this handler returns,
-            // the instruction faults again, or the signal arrives that this code has sent again.
-            // Then the default action ends the process.
+            // the instruction faults again, or the kernel delivers the signal that is sent again
+            // below. Then the default action ends the process.
             unsafe {
                 set_action(signal, &default_action());
                 if is_sent {

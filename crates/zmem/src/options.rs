@@ -66,8 +66,8 @@ pub enum Fork {
     Default,
     /// The child always has a copy of the region. With a userfaultfd, a fork handler fills all
     /// blocks before each fork, whatever the limit is. So the child must be created by `fork`,
-    /// because `_Fork` and `clone` call no fork handlers. The child evicts down to its limit at its
-    /// first call, or gradually at its faults.
+    /// because `_Fork` and `clone` call no fork handlers. The child evicts down to its limit when
+    /// it first calls this crate, or gradually when it faults.
     Copied,
 }
 
@@ -93,14 +93,14 @@ pub struct Options {
     /// A region needs 4 bytes for each block that was ever touched, and 4 KiB of page tables for
     /// each 2 MiB with a resident block. On x86_64, unused page tables are freed if the kernel is
     /// Linux 6.14 or later. On other systems, and in memory passed to `Region::manage`, page tables
-    /// are not freed. All tables count towards the limit, so the region exceeds a limit that is
-    /// smaller than its tables. The limit should have room for tables, which need 1/500 of the
-    /// touched memory, and for the compressed data.
+    /// are not freed. The 4 bytes for each block and the page tables count towards the limit, so
+    /// the region exceeds a lower limit. The limit should have room for page tables, which need
+    /// 1/500 of the touched memory, and for the compressed data.
     ///
-    /// Incompressible data, compressed data and locked ranges can't be evicted, so they can exceed
-    /// the limit. A lowered limit or a dropped lock takes effect within about half a second. Data
-    /// that become compressible later are evicted after some seconds, or later if attempts to evict
-    /// them take long.
+    /// Incompressible data, compressed data and locked ranges can't be evicted, so together they
+    /// can exceed the limit. A lowered limit or a dropped lock takes effect within about half a
+    /// second. Data that become compressible later are evicted after some seconds, or later if
+    /// attempts to evict them take long.
     pub limit: Option<u64>,
     /// The maximum number of bytes of the pages in which the device stores compressed blocks. One
     /// block must fit in these pages. Blocks that the device refuses stay resident.
@@ -198,7 +198,7 @@ pub(crate) fn create_device(
         // The device starts no threads, because a child would lack them.
         compaction: Compaction::Manual,
         // A fork locks this device after other devices, because a request to another device may
-        // access a region.
+        // access a region, and thereby use this device.
         fork_turn: page::fork::Turn::Last,
         supply: (!is_heap_own).then(|| Arc::new(HandlerSupply) as Arc<dyn Supply>),
         ..Config::new(bytes as u64).map_err(|error| refused(error, bytes, sizes))?

@@ -23,7 +23,8 @@ pub(crate) use take::{
     OwnedSet, for_evicting, for_owned, for_runs, own_block, own_first, own_queued, publish_closed,
 };
 
-/// Neighbouring blocks that this thread owns. Before, all of these blocks were in the state `from`.
+/// Neighbouring blocks that this thread owns. Before this thread owned them, all of these blocks
+/// were in the state `from`.
 #[derive(Debug)]
 #[must_use = "other threads wait for owned blocks until they are published"]
 pub(crate) struct OwnedRun<'p> {
@@ -104,33 +105,33 @@ impl<'p> OwnedRun<'p> {
         self.is_counted = is_counted;
     }
 
-    /// Makes absent blocks readable and writable, filled with zeros.
+    /// Makes the absent blocks of this run readable and writable, filled with zeros.
     pub(crate) fn fill_zeros(&self) {
         let Pager { backend, memory, .. } = self.pager;
         self.pager.expect("memory can't be opened", backend.fill_zeros(memory, self.bytes()));
     }
 
-    /// Makes absent blocks readable and writable, with the contents `data`. Other threads fault
-    /// until a block's data are in place.
+    /// Makes the absent blocks of this run readable and writable, with the contents `data`. Other
+    /// threads fault until a block's data are in place.
     pub(crate) fn fill(&self, data: &[u8]) {
         let Pager { backend, memory, .. } = self.pager;
         self.pager.expect("a block can't be filled", backend.fill(memory, self.bytes(), data));
     }
 
-    /// Makes absent blocks readable and writable, and then calls `fill` to write their contents. No
-    /// other thread runs before the contents are complete (zm-A1).
+    /// Makes the absent blocks of this run readable and writable, and then calls `fill` to write
+    /// their contents. No other thread runs before the contents are complete (zm-A1).
     pub(crate) fn fill_in_place(&self, stopped: &WorldStopped, fill: impl FnOnce(&mut [u8])) {
         self.fill_zeros();
         populate(&self.pager.memory, self.bytes());
         pages::with_bytes(&self.pager.memory, self.bytes(), stopped, fill);
     }
 
-    /// Calls `read` with the contents of resident blocks.
+    /// Calls `read` with the contents of the resident blocks of this run.
     pub(crate) fn with_bytes(&self, stopped: &WorldStopped, read: impl FnOnce(&mut [u8])) {
         pages::with_bytes(&self.pager.memory, self.bytes(), stopped, read);
     }
 
-    /// Makes closed blocks readable and writable again.
+    /// Makes the closed blocks of this run readable and writable again.
     pub(crate) fn reopen(&self) -> Result<(), Errno> {
         self.pager.backend.reopen(&self.pager.memory, self.bytes())
     }
@@ -141,12 +142,13 @@ impl<'p> OwnedRun<'p> {
         self.pager.backend.close(&self.pager.memory, self.bytes())
     }
 
-    /// Makes closed blocks readable at their addresses.
+    /// Makes the closed blocks of this run readable, but not writable, at their addresses.
     pub(crate) fn show(&self) -> Result<(), Errno> {
         self.pager.backend.show(&self.pager.memory, self.bytes())
     }
 
-    /// Makes blocks absent, and frees their pages. `data` is the location of the blocks' data.
+    /// Makes the blocks absent, and frees their pages. `data` states where the blocks' data are
+    /// before the call.
     pub(crate) fn drop_pages(&self, data: Data) -> Result<(), Errno> {
         self.pager.note_closing(&self.blocks);
         self.pager.backend.drop_pages(&self.pager.memory, self.bytes(), data)
@@ -157,13 +159,14 @@ impl<'p> OwnedRun<'p> {
         self.pager.memory.unlock(self.bytes())
     }
 
-    /// Makes blocks readable and writable, with the contents `data`, after `drop_pages` failed.
+    /// After `drop_pages` failed, makes the blocks readable and writable, and restores their
+    /// contents `data`.
     pub(crate) fn put_back(&self, data: &[u8]) {
         let put_back = self.pager.backend.put_back(&self.pager.memory, self.bytes(), data);
         self.pager.expect("memory can't be put back", put_back);
     }
 
-    /// Makes blocks readable and writable, filled with zeros, after `drop_pages` failed.
+    /// After `drop_pages` failed, makes the blocks readable and writable, and zeroes them.
     pub(crate) fn put_zeros(&self) {
         for block in self.blocks() {
             let bytes = self.pager.bytes_of(block..block + 1);
@@ -214,8 +217,8 @@ impl<'p> OwnedRun<'p> {
             .for_each(|block| words[block].publish(to, |word| change(block, word)));
     }
 
-    /// Queues blocks, whose pages were dropped, for the compressor thread. `data` are the blocks'
-    /// contents. The queue has space for the blocks. The caller holds the eviction lock.
+    /// Queues the blocks for the compressor thread, after their pages were dropped. `data` are the
+    /// blocks' contents. The queue has space for the blocks. The caller holds the eviction lock.
     pub(crate) fn queue(mut self, data: &[u8]) {
         debug_assert!(data.len() == self.bytes().len());
         debug_assert!(!matches!(self.from, State::Probation | State::Shared));

@@ -34,7 +34,8 @@ pub(crate) struct Pager {
     pub(crate) sizes: BlockSizes,
     pub(crate) words: Table<BlockWord>,
     pub(crate) chunks: Table<ChunkWord>,
-    /// A bit for each clock window. The bit is 1 if a block of the clock window may have a copy.
+    /// A bit for each clock window. The bit is 1 if a block of the clock window may have a copy on
+    /// the device.
     pub(crate) copied: Table<AtomicU64>,
     pub(crate) device: Device,
     pub(crate) backend: Box<dyn Backend>,
@@ -49,19 +50,20 @@ pub(crate) struct Pager {
     pub(crate) round: AtomicU32,
     pub(crate) waker: Waker,
     pub(crate) compressor: CompressorThread,
-    /// Starts the compressor thread, which gets the weak reference to this pager.
+    /// The value that starts the compressor thread, and the reference to this pager that the thread
+    /// gets.
     pub(crate) starter: OnceLock<(&'static dyn StartThread, Weak<Pager>)>,
     pub(crate) packing: Mutex<Packing>,
     /// Whether faults never interrupt the process's allocator, as in an arena.
     pub(crate) is_heap_own: bool,
-    /// The number of times that blocks of a clock window were closed. Several clock windows share a
-    /// counter.
+    /// Counters of the times that blocks of each clock window were closed. Several clock windows
+    /// share a counter.
     closings: [AtomicU32; CLOSINGS],
     pub(crate) order: Order,
     pub(crate) recent: Recent,
     pub(crate) counters: Counters,
     pub(crate) stored_most: StoredMost,
-    /// The values of the counters at the start of the current time window.
+    /// The values of `counters` at the start of the current time window.
     pub(crate) watched: Mutex<Window>,
     pub(crate) mappings: Mappings,
 }
@@ -89,8 +91,8 @@ pub(crate) enum Contents {
 
 impl Pager {
     /// Returns a proof that no other thread runs and no other process reads this memory. Returns
-    /// `None` if there is no such proof, or if there is a userfaultfd, with which blocks can't be
-    /// filled and evicted in place.
+    /// `None` if this can't be proved, or if the backend uses a userfaultfd, with which blocks
+    /// can't be filled and evicted in place.
     pub(crate) fn try_stop_world(&self) -> Option<WorldStopped> {
         let has_peers = self.limit.shared.as_ref().is_some_and(|shared| shared.has_peers());
         if self.backend.uffd().is_none() && !has_peers { threads::try_stop_world() } else { None }
@@ -159,7 +161,7 @@ impl Pager {
         self.closings[block / CLOCK_WINDOW % CLOSINGS].load(SeqCst)
     }
 
-    /// Counts a closing of `blocks`, before the blocks are closed.
+    /// Increments the counters of the clock windows of `blocks`, before the blocks are closed.
     pub(crate) fn note_closing(&self, blocks: &Range<usize>) {
         for window in blocks.start / CLOCK_WINDOW..blocks.end.div_ceil(CLOCK_WINDOW) {
             self.closings[window % CLOSINGS].fetch_add(1, SeqCst);
@@ -181,13 +183,13 @@ impl Pager {
         done.unwrap_or_else(|errno| refused(what, errno));
     }
 
-    /// Returns the bytes that the device uses now.
+    /// Returns the number of bytes that the device uses now.
     pub(crate) fn device_bytes(&self) -> u64 {
         self.device.mem_total() - self.device.mem_unused()
     }
 
-    /// Measures the device and the copies in the queue, and counts them towards the limit. Returns
-    /// the device's statistics.
+    /// Measures the device and the copies of queued blocks, and counts both towards the limit.
+    /// Returns the device's statistics.
     pub(crate) fn weigh_device(&self) -> MmStat {
         self.limit.set_device(self.device_bytes() + self.compressor.bytes());
         let stat = self.device.mm_stat();
@@ -208,8 +210,8 @@ impl Pager {
         window * CLOCK_WINDOW..((window + 1) * CLOCK_WINDOW).min(self.blocks())
     }
 
-    /// Returns the low bits of the number of the current round. The word of a block that is evicted
-    /// in this round holds these bits.
+    /// Returns the low bits of the number of the clock's current round. The word of a block that is
+    /// evicted in this round holds these bits.
     pub(crate) fn round(&self) -> u32 {
         self.round.load(Relaxed) & HEAT_MAX
     }

@@ -16,7 +16,7 @@ pub(crate) const fn batch(size: usize) -> usize {
 }
 
 /// The buffers of contexts use at most this share (1/32) of a limit. The contexts for two
-/// processors exist even if they exceed this share.
+/// processors exist even if their buffers exceed this share.
 const CONTEXTS_SHARE: usize = 32;
 
 /// Returns the number of contexts: one for each processor, one for each of `threads` fault threads,
@@ -32,8 +32,8 @@ pub(crate) fn contexts(processors: usize, threads: usize, limit: Option<u64>) ->
 /// clock skips the block.
 pub(crate) const HEAT_KEPT_MAX: u32 = 3;
 
-/// A fault on blocks that have been shared since a fork opens at least this number of bytes. This
-/// saves faults, although both parent and child may be charged for a page that only one uses.
+/// After a fork, a fault on a shared block opens at least this number of bytes. This saves faults,
+/// although both parent and child may be charged for a page that only one of them uses.
 pub(crate) const SHARED_BYTES: usize = 32 << 10;
 
 /// At most this share (1/8) of the resident blocks are in probation.
@@ -50,9 +50,9 @@ pub(crate) const RECENT_MAX: usize = 32;
 pub(crate) const RECENT_MIN: usize = 4;
 /// The size in bytes of all recent blocks together, unless `RECENT_MIN` or `RECENT_MAX` applies.
 pub(crate) const RECENT_BYTES: usize = 128 << 10;
-/// The maximum number of consecutive faults of an instruction on a resident block, if no block near
-/// it was closed between these faults. More faults show that the program itself has protected the
-/// memory.
+/// The maximum number of consecutive faults of an instruction on a resident block, if no nearby
+/// block was closed between these faults. More faults show that the program itself has protected
+/// the memory.
 pub(crate) const RESIDENT_FAULTS_MAX: u32 = 16;
 /// The maximum number of consecutive faults of an instruction on an unmanaged block. The block may
 /// have been managed at the first of these faults.
@@ -76,7 +76,7 @@ pub(crate) const POPULATED_MIN: usize = 4;
 
 /// A fault waits at most this time for one eviction step of the pager thread (zm-H4).
 pub(crate) const ROOM_TIME: Duration = Duration::from_millis(100);
-/// The maximum time in all for which a fault waits for room.
+/// The maximum total time for which a fault waits for room.
 pub(crate) const ROOM_TIME_MAX: Duration = Duration::from_secs(1);
 /// A fault that waits for room checks at this interval whether a fork has closed the gate.
 pub(crate) const ROOM_TICK: Duration = Duration::from_millis(1);
@@ -89,8 +89,8 @@ pub(crate) const OVER_LIMIT_GAIN_SHARE: u64 = 128;
 pub(crate) const PROGRESS_SHARE: usize = 4;
 /// The pause after packing lasts this multiple of the packing's duration.
 pub(crate) const PACK_PAUSE: u32 = 16;
-/// The maximum duration of a packing from which the pause is computed. A longer packing was
-/// probably interrupted, because the process was stopped.
+/// The pause is computed from the packing's duration, but at most from this duration. A longer
+/// packing was probably interrupted, because the process was stopped.
 pub(crate) const PACK_TIME_MAX: Duration = Duration::from_millis(200);
 /// The pager thread packs the device if this frees 1/`FREEABLE_SHARE` of the device's pages.
 pub(crate) const FREEABLE_SHARE: u64 = 8;
@@ -98,7 +98,7 @@ pub(crate) const FREEABLE_SHARE: u64 = 8;
 /// device's pages. The share is smaller than for the pager thread, because the caller has asked to
 /// free memory.
 pub(crate) const CALL_FREEABLE_SHARE: u64 = 100;
-/// The maximum size in bytes of a device that is packed as a whole. This takes some 50 ms.
+/// The maximum size in bytes of a device that is packed as a whole. Packing it takes some 50 ms.
 pub(crate) const WHOLE_MAX: u64 = 64 << 20;
 /// The number of eviction steps between two checks of `FREEABLE_SHARE`.
 pub(crate) const COMPACTED_STEPS: usize = 16;
@@ -112,11 +112,11 @@ pub(crate) const AGAIN_TIME: Duration = Duration::from_millis(10);
 
 // The clock.
 
-/// An eviction ends after this number of consecutive clock windows of which it evicted nothing,
+/// An eviction ends after this number of consecutive clock windows from which it evicted nothing,
 /// because the device or the kernel refused blocks (zm-L3).
 pub(crate) const REFUSED_WINDOWS_MAX: usize = 4;
-/// An eviction ends after this number of rounds that evicted nothing. In each round, hot blocks
-/// lose heat.
+/// An eviction ends after this number of rounds of the clock in which it evicted nothing. In each
+/// round, hot blocks lose heat.
 pub(crate) const ROUNDS_MAX: usize = HEAT_KEPT_MAX as usize + 2;
 /// The number of counters of `Pager::closings`. Several clock windows share a counter.
 pub(crate) const CLOSINGS: usize = 64;
@@ -128,7 +128,7 @@ pub(crate) const WAITING_SHARE: u64 = 64;
 /// An evicting thread that starts a compressor thread waits at most this time until that thread
 /// runs. Until then, the kernel counts the new thread, but this crate does not (zm-A2).
 pub(crate) const START_TIME: Duration = Duration::from_micros(200);
-/// The number of starts that are skipped after the system refused to start a compressor thread.
+/// After the system refused to start a compressor thread, this number of starts are skipped.
 pub(crate) const REFUSED_STARTS: u32 = 1000;
 /// The compressor thread measures the device after this number of stored blocks.
 pub(crate) const WEIGHED: usize = 16;
@@ -137,8 +137,8 @@ pub(crate) const WEIGHED: usize = 16;
 pub(crate) const IDLE_TIME: Duration = Duration::from_millis(50);
 /// A thread that waits for the end of the compressor thread repeats its request at this interval.
 pub(crate) const END_TIME: Duration = Duration::from_millis(5);
-/// The number of starts that are skipped after the compressor thread was asked to end. Some
-/// programs count their threads and expect only one, as Python does after a fork.
+/// After the compressor thread was asked to end, this number of starts are skipped. Some programs
+/// count their threads and expect only one, as Python does after a fork.
 pub(crate) const STARTS_AT_REST: u32 = 64;
 
 // Limits.
@@ -147,33 +147,33 @@ pub(crate) const STARTS_AT_REST: u32 = 64;
 pub(crate) const WATCHED_TIME: u64 = 5000;
 /// After this number of consecutive slow time windows, the limit is regarded as too small.
 pub(crate) const SLOW_WINDOWS: u32 = 2;
-/// A time window is slow if faults take more than 1/`SLOW_SHARE` of it.
+/// A time window is slow if faults take more than 1/`SLOW_SHARE` of its duration.
 pub(crate) const SLOW_SHARE: u32 = 2;
-/// The share of fills that a sufficient limit would have prevented: nine in ten.
+/// A limit is large enough if it would have prevented this share (nine in ten) of the fills.
 pub(crate) const PREVENTED_SHARE: (u64, u64) = (9, 10);
-/// The device is allowed to grow by this number of bytes between two measurements: by the maps of a
-/// new segment and the objects of a clock window.
+/// The maximum growth of the device in bytes between two measurements: the maps of a new segment
+/// and the objects of a clock window.
 pub(crate) const GROWTH_BYTES: u64 = 256 << 10;
-/// The reserve is at least this share (1/64) of the limit.
+/// The reserve, a free part of the limit, is at least this share (1/64) of the limit.
 pub(crate) const RESERVE_SHARE: u64 = 64;
 /// Evictions close chunks if page tables and words use more than this share (1/16) of the limit.
 pub(crate) const TABLES_SHARE: u64 = 16;
 /// The reserve holds at most this number of bytes for simultaneous faults.
 pub(crate) const AT_ONCE_MAX: u64 = 1 << 20;
-/// The floor of a process is this share (1/64) of its limit.
+/// The floor, which a process is allowed to keep resident, is this share (1/64) of its limit.
 pub(crate) const FLOOR_SHARE: u64 = 64;
 /// If unevictable bytes exceed the limit, the floor grows by this multiple of the excess. Without
 /// this growth, a process would spend all of its time on compression.
 pub(crate) const EXCESS_WEIGHT: u64 = 4;
 /// The floor of a process grows at most to this share (1/4) of the limit, divided by the number of
-/// large processes.
+/// large processes that share the limit.
 pub(crate) const OVER_LIMIT_FLOOR_SHARE: u64 = 4;
-/// Room is tight if unevictable memory leaves less than this share (1/16) of the limit.
+/// Room is tight if unevictable memory leaves less than this share (1/16) of the limit free.
 pub(crate) const TIGHT_SHARE: u64 = 16;
 /// The minimum pause after the first unsuccessful attempt to evict. Each further unsuccessful
 /// attempt doubles the pause.
 pub(crate) const PAUSE_MIN: Duration = Duration::from_millis(100);
-/// The longest pause, if attempts take little time.
+/// The upper bound of a pause if attempts take little time.
 pub(crate) const PAUSE_MAX: Duration = Duration::from_millis(3200);
 /// The first pause is at least this multiple of the attempt's duration.
 pub(crate) const WEIGHT_MIN: u32 = 8;
@@ -187,9 +187,9 @@ pub(crate) const BRAKED: u32 = 2;
 /// If most blocks do not compress, a block that did not compress loses heat only in one of
 /// `SLOW_ROUNDS` rounds.
 pub(crate) const SLOW_ROUNDS: u32 = 8;
-/// If many blocks become resident during a pause, the next attempt is made at once. After the first
-/// failure, *many* means more than a batch. Each further failure doubles that number, up to this
-/// share (1/32) of the resident blocks.
+/// If many blocks become resident during a pause, the next attempt to evict is made at once. After
+/// the first failure, *many* means more than a batch. Each further failure doubles that number, up
+/// to this share (1/32) of the resident blocks.
 pub(crate) const NEW_SHARE: usize = 32;
 
 // Mappings, descriptors and other threads.
@@ -198,15 +198,15 @@ pub(crate) const NEW_SHARE: usize = 32;
 pub(crate) const MAP_COUNT: usize = 65_530;
 /// The number of page tables that `frees_tables` tries to free. Other threads free fewer.
 pub(crate) const TABLES: usize = 16;
-/// If a refused size is at least this number of bytes, the error reports that it is too large.
+/// An error about a refused size of at least this number of bytes reports that it is too large.
 pub(crate) const MANY: usize = 1 << 40;
 /// The number of buckets of a histogram. The last bucket counts times of at least 2^34 ns (17 s).
 pub(crate) const BUCKETS: usize = 36;
 
 /// The minimum size of a chunk in bytes. One page table maps this number of bytes.
 pub(crate) const CHUNK_BYTES: usize = 2 << 20;
-/// Under the kernel's default maximum of mappings, a region with fewer blocks can have a mapping
-/// for each block.
+/// A region with fewer blocks than this can have a mapping for each block under the kernel's
+/// default maximum of mappings.
 pub(crate) const FEW_BLOCKS: usize = 8192;
 /// The maximum number of blocks in probation. More blocks would not improve the choice of blocks to
 /// evict.
@@ -226,26 +226,26 @@ pub(crate) const LAST_NUMBERS: u64 = 32;
 pub(crate) const NUMBERS_MAX: u64 = 1024;
 /// A request to a userfaultfd fails after this number of consecutive EAGAIN results.
 pub(crate) const TRIES_MAX: u32 = 10_000;
-/// A thread waits at most this time at the closed gate while a fork waits for threads inside. A
-/// thread inside the gate may wait for the allocator's lock. The thread at the gate may hold this
-/// lock, if its handler interrupted the allocator. So after this time the thread at the gate
-/// enters.
+/// A thread waits at most this time at the closed gate while a fork waits for threads inside the
+/// gate. A thread inside the gate may wait for the allocator's lock. The thread at the gate may
+/// hold this lock, if its handler interrupted the allocator. Therefore, the thread at the gate
+/// enters after this time.
 pub(crate) const FORK_TIME: Duration = Duration::from_millis(20);
 /// After a failed attempt to stop the world, this number of further attempts of the same thread
 /// make no system call and wait for no other thread.
 pub(crate) const ASKED_LATER: u32 = 16;
-/// If threads are counted (`SAFEPOINT`), each further failure doubles the number `ASKED_LATER` for
-/// its thread, up to this number.
+/// If threads are counted (`SAFEPOINT`), each further failure of a thread doubles the number of
+/// attempts that it skips in this way, up to this number.
 pub(crate) const ASKED_LATER_MAX: u32 = 64;
 /// A thread that waits for a change of a safepoint's word loads the word this number of times. Each
 /// load takes some 25 ns. Then `Safepoint::leave` waits in the kernel, and `Safepoint::stop` fails.
-/// During the loads, other threads that fault often reach a safepoint at their next fault.
+/// During the loads, other threads often reach a safepoint at their next fault.
 pub(crate) const LOOKS: u32 = if cfg!(loom) { 1 } else { 20_000 };
 
 /// A thread that waits for a block checks at this interval whether the block was queued.
 pub(crate) const HANDED_OVER: Duration = Duration::from_millis(1);
-/// In a copy of a process, the owner of a `Busy` block is regarded as missing after this number of
-/// checks, if no other thread is inside the gate.
+/// In a child that was created without fork handlers, the owner of a `Busy` block is regarded as
+/// missing after this number of checks, if no other thread is inside the gate.
 pub(crate) const MISSING_OWNER_LOOKS: u32 = 1000;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Detects that this process is a copy of another process (zm-F4).
+//! Detects that this process is a *copy*: a child with a copy of its parent's memory (zm-F4).
 //!
 //! The kernel zeroes (wipes) one page in each copy of this memory. So a child detects that it is a
 //! copy even if no fork handler was called. A child of `vfork` shares this memory and the page, so
@@ -37,8 +37,8 @@ pub(crate) struct Own {
     pub(crate) files: [AtomicU64; FILES],
 }
 
-/// The state that is used if the kernel can't wipe a page (before Linux 4.14). The fork handler
-/// then resets the state.
+/// The state that is used if the kernel can't wipe a page (before Linux 4.14). In this case, the
+/// fork handler resets the state.
 static UNWIPED: Own =
     Own { state: AtomicU32::new(KNOWN), files: [const { AtomicU64::new(0) }; FILES] };
 static OWN: AtomicPtr<Own> = AtomicPtr::new(null_mut());
@@ -78,8 +78,8 @@ pub(crate) enum CopyDetectedBy {
     Page,
 }
 
-/// Before the first region is created, maps the page that is wiped in copies. Each copy calls
-/// `put_right` before it uses a region.
+/// Maps the page that is wiped in copies. Called before the first region is created. Each copy
+/// calls `put_right` before it uses a region.
 pub(crate) fn begin(put_right: fn(CopyDetectedBy)) {
     PUT_RIGHT.store(put_right as *mut (), Release);
     let _known = PROCESS.compare_exchange(0, pid(), AcqRel, Acquire);
@@ -145,7 +145,7 @@ pub(crate) fn begin_child() {
     notice(CopyDetectedBy::Handler);
 }
 
-/// Repairs this copy. One thread does the work, and other threads wait.
+/// Repairs this copy. One thread does the repair, and other threads wait.
 fn notice(by: CopyDetectedBy) {
     let (state, mut patience) = (&own().state, Patience::new("the repair of a child"));
     while let Err(seen) = state.compare_exchange(UNKNOWN, NOTICING, AcqRel, Acquire) {

@@ -37,7 +37,7 @@ pub(crate) struct Queue {
 }
 
 /// A block that was taken out of the queue. The holder of this value owns the block, and the copy
-/// in the slot.
+/// of its data in the slot.
 #[derive(Debug)]
 pub(crate) struct Taken<'q> {
     queue: &'q Queue,

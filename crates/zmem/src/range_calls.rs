@@ -78,7 +78,7 @@ fn locked(pager: &Pager, block: usize) -> Error {
     Error::Locked { at: start, end }
 }
 
-/// Returns an error if a block is pinned.
+/// Returns an error if one of `blocks` is pinned.
 pub(crate) fn check_unpinned(pager: &Pager, blocks: Range<usize>) -> Result<(), Error> {
     if pager.backend.fork_result() == ForkResult::Plain {
         return Ok(());
@@ -156,8 +156,8 @@ pub(crate) fn drop_owned(pager: &Pager, own: OwnedRun<'_>, mut next: State) {
     });
 }
 
-/// Asserts that the pager's counters equal the sums over all blocks. No thread of the program
-/// accesses the memory during the call.
+/// Asserts that the pager's counters and device agree with the states of all blocks. No thread of
+/// the program accesses the memory during the call.
 pub(crate) fn check(pager: &Pager) {
     // The locks prevent the pager thread from evicting and packing during the check.
     let locks = (pager.eviction_lock.lock(), pager.packing.lock());

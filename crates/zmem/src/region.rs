@@ -64,8 +64,8 @@ impl Region {
         Self::of(memory, bytes, &options)
     }
 
-    /// Manages existing memory: the blocks that lie entirely in it. Dropping the region fills all
-    /// of these blocks and ends the management.
+    /// Creates a region of existing memory. It manages the blocks that lie entirely in this memory.
+    /// Dropping the region fills all of these blocks and ends the management.
     ///
     /// # Safety
     /// The memory is private, anonymous, readable and writable. During the lifetime of the region,
@@ -91,7 +91,7 @@ impl Region {
         let (first, end) = addresses.ok_or(Error::Size { bytes, block })?;
         let (skip, whole) = (first - start_at, end - first);
         registry::check_free(&(first..end)).and_then(|()| mappings::check_plain(&(first..end)))?;
-        // SAFETY: `skip` is at most `bytes`. The caller guarantees the rest.
+        // SAFETY: `skip` is at most `bytes`. The caller guarantees the properties of the memory.
         let memory = unsafe { Managed::of_program(start.add(skip), whole) };
         if let Some(at) = mappings::first_that_stays(&memory) {
             return Err(Error::Memory { at, what: "locked, or of large pages" });
@@ -108,7 +108,7 @@ impl Region {
         }
         let pager = Arc::new(Pager::new(memory, contents, options)?);
         chunk::begin(&pager, contents);
-        // SAFETY: `drop` removes the pager from the registry before the region drops it.
+        // SAFETY: `drop` removes the pager from the registry before the region drops the pager.
         unsafe { registry::add(&pager, pager.memory.addresses(), || Ok(()))? };
         let calls = Calls { pager, worker: Workers::default() };
         let mut region = Region { calls, bytes, threads: FaultThreads::default() };
@@ -128,7 +128,8 @@ impl Region {
         Ok(start / size..if start == end { start / size } else { end.div_ceil(size) })
     }
 
-    /// Evicts `bytes` bytes of the coldest blocks, rounded up. Returns the number of evicted bytes.
+    /// Evicts the coldest blocks: `bytes` bytes, rounded up to blocks. Returns the number of
+    /// evicted bytes.
     pub fn reclaim(&self, bytes: usize) -> usize {
         self.calls.reclaim(bytes)
     }
@@ -141,7 +142,7 @@ impl Region {
         self.calls.bring(self.blocks(&range)?)
     }
 
-    /// Applies advice about the future use of a range.
+    /// Evicts or fills a range, depending on `advice` about its future use.
     ///
     /// # Errors
     /// [`Error::Range`]; [`Error::Forked`].
@@ -152,15 +153,14 @@ impl Region {
     /// Zeroes a range. Blocks that lie entirely in the range use no memory after the call.
     ///
     /// # Errors
-    /// [`Error::Range`], [`Error::Forked`], or [`Error::Locked`] if a whole block of the range is
-    /// locked. A failed call changes nothing, unless another thread locks a block during it.
+    /// [`Error::Range`]; [`Error::Forked`]; [`Error::Locked`] if a whole block of the range is
+    /// locked. A failed call changes nothing, unless another thread locks a block during the call.
     pub fn dont_need(&mut self, range: Range<usize>) -> Result<(), Error> {
         // SAFETY: the region is borrowed mutably, so no other reference to its bytes lives.
         unsafe { self.dont_need_shared(range) }
     }
 
-    /// Does the same as [`dont_need`](Self::dont_need). Other threads are allowed to use the region
-    /// during the call.
+    /// Does the same as [`dont_need`](Self::dont_need), even while other threads use the region.
     ///
     /// # Safety
     /// Live references to bytes of the range are of types that permit changes, such as `&AtomicU8`.
@@ -191,7 +191,7 @@ impl Region {
     /// passed to system calls.
     ///
     /// # Errors
-    /// [`Error::Range`], [`Error::Forked`], or [`Error::Locked`] if a block has 65,535 locks.
+    /// [`Error::Locked`] if a block has 65,535 locks; [`Error::Range`]; [`Error::Forked`].
     pub fn lock(&self, range: Range<usize>) -> Result<Locked<'_>, Error> {
         let blocks = self.blocks(&range)?;
         // After an error, blocks that this call pinned can be evicted again.
@@ -202,7 +202,7 @@ impl Region {
     /// Sets or removes the limit of the region.
     ///
     /// # Errors
-    /// [`Error::Limit`] if an empty region needs more, or [`Error::Forked`]. Both change nothing.
+    /// [`Error::Limit`] if an empty region needs more; [`Error::Forked`]. Both change nothing.
     pub fn set_limit(&self, limit: Option<u64>) -> Result<(), Error> {
         self.calls.inside(|pager| pager.limit.set(limit))??;
         self.calls.seek_room();
@@ -219,7 +219,7 @@ impl Region {
         self.calls.pager.memory.start().as_ptr()
     }
 
-    /// Asserts that the region's counters equal the sums over all blocks. No other thread is
+    /// Asserts that the region's counters agree with the states of its blocks. No other thread is
     /// allowed to use the region during the call.
     pub fn check(&self) {
         let _no_one_here = self.calls.inside(range_calls::check);

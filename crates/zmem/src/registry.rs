@@ -1,11 +1,12 @@
-//! The table of address windows, in which a handler finds the pager of an address without a lock.
+//! The table of the pagers' address windows. A handler finds the pager of an address in this table,
+//! and takes no lock.
 //!
 //! # Safety
-//! A `Place` refers to a window of a pager from [`add`] until [`remove`]. If `end` of the place is
-//! not 0, its `pager`, `start` and `end` describe the same window. [`remove`] first sets `end` to
-//! 0, and then waits until no reader is counted. A reader first counts itself, then loads `end`,
-//! and then loads `start`. All of these accesses are sequentially consistent. So either `remove`
-//! waits for the reader, or the reader loads 0 from `end`.
+//! From [`add`] until [`remove`], a `Place` refers to one window of a pager. While `end` of a place
+//! is not 0, the place's `pager`, `start` and `end` describe the same window. [`remove`] first sets
+//! `end` to 0, and then waits until no reader is counted. A reader first counts itself, then loads
+//! `end`, and then loads `start`. All of these accesses are sequentially consistent. So either
+//! `remove` waits for the reader, or the reader loads 0 from `end`.
 #![allow(unsafe_code)]
 
 use crate::Error;
@@ -113,11 +114,11 @@ pub(crate) fn check_free(addresses: &Range<usize>) -> Result<(), Error> {
     other.map_or(Ok(()), |Range { start, end }| Err(Error::Overlap { start, end }))
 }
 
-/// Adds a window of a pager. From then on, the pager handles faults at the addresses of the window.
-/// `map` maps these addresses, after the check that no other region contains them.
+/// Adds a window of a pager to the table. From then on, the pager handles faults at the addresses
+/// of the window. `map` maps these addresses, after the check that no other region contains them.
 ///
 /// # Errors
-/// [`Error::Regions`] if the table is full, [`Error::Overlap`], or an error of `map`.
+/// [`Error::Regions`] if the table is full; the error of [`check_free`]; the errors of `map`.
 ///
 /// # Safety
 /// The pager lives until [`remove`] has returned.
@@ -138,8 +139,9 @@ pub(crate) unsafe fn add(
     })
 }
 
-/// Removes all windows of a pager, and waits for faults that the pager is handling. The pager gets
-/// no further faults. The caller is outside the gate, because these faults may wait at the gate.
+/// Removes all windows of a pager from the table, and waits for faults that the pager is handling.
+/// The pager gets no further faults. The caller is outside the gate, because these faults may wait
+/// at the gate.
 pub(crate) fn remove(pager: &Pager) {
     let is_it = |place: &&Place| {
         place.end.load(SeqCst) > 0 && std::ptr::eq(place.pager.load(SeqCst), pager)
@@ -176,7 +178,8 @@ pub(crate) fn with_pager<T>(address: usize, work: impl FnOnce(&Pager) -> T) -> O
 fn with_pager_of<T>(places: &[Place], address: usize, work: impl FnOnce(&Pager) -> T) -> Option<T> {
     let mut work = Some(work);
     // A place that is being cleared or filled can seem to contain the address. If
-    // `Place::with_pager` then finds that the place does not contain it, the search continues.
+    // `Place::with_pager` then finds that the place does not contain the address, the search
+    // continues.
     let mut held = places.iter().filter(|place| place.addresses().contains(&address));
     held.find_map(|place| place.with_pager(address, |pager| work.take().map(|work| work(pager))))?
 }

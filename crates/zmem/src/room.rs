@@ -75,14 +75,14 @@ pub(crate) fn paced(pager: &Pager, wanted: usize, evict: impl FnOnce() -> usize)
 }
 
 /// Returns the number of resident blocks above the floor, or the number of blocks in a batch if
-/// this is larger.
+/// that number is larger.
 pub(crate) fn blocks_above_floor(pager: &Pager) -> usize {
     let above = evictable::above_floor(&pager.limit) as usize / pager.sizes.block;
     above.max(pager.batch())
 }
 
-/// Frees copies, and measures the device again. An eviction would do the same, but no eviction
-/// occurs if only the floor is resident.
+/// Frees the copies of resident or freed blocks on the device, and measures the device again. An
+/// eviction would do the same, but none occurs while this process holds no more than its floor.
 fn regain_limit(pager: &Pager) {
     if let Some(_lock) = pager.eviction_lock.try_lock() {
         stored::drop_copies(pager);
@@ -118,9 +118,10 @@ pub(crate) fn pack_if_tight(pager: &Pager, packing: &mut Packing) {
     packing.resumes = Some(began + took * (PACK_PAUSE + 1));
 }
 
-/// Waits until the pager thread has made room or can't evict more blocks. The wait also ends after
-/// `ROOM_TIME_MAX`, if the pager thread completes no step for `ROOM_TIME`, or if a fork closes the
-/// gate. A fork that closes the gate stops the pager thread, and waits for this thread.
+/// Waits until the pager thread has made room or can't evict more blocks. The wait lasts at most
+/// `ROOM_TIME_MAX`. It also ends if the pager thread completes no step for `ROOM_TIME`, or if a
+/// fork closes the gate. A fork that closes the gate stops the pager thread, and waits for this
+/// thread.
 fn wait_for_room(pager: &Pager, blocks: usize) {
     let began = Instant::now();
     let (mut last_step, mut steps) = (began, pager.waker.steps.load(Acquire));

@@ -1,12 +1,12 @@
-//! Counts the threads that run the program's code. A thread is at a safepoint while it waits in a
-//! system call during which the kernel accesses only pinned memory. A thread is alone if all other
-//! threads are at safepoints (zm-A6).
+//! Counts the program's threads that are not at a *safepoint*. A thread is at a safepoint while it
+//! waits in a system call during which the kernel accesses only pinned memory. A thread is alone if
+//! all other threads are at safepoints (zm-A6).
 //!
 //! ```text
 //!   word: | STOPPED | WAITED | threads that are not at a safepoint |
 //! ```
-//! The word is 0 if threads are not counted, because the system calls of the program are not
-//! dispatched.
+//! Threads are counted only in programs whose system calls the crate `dispatch` handles. In other
+//! programs, the word is 0.
 
 use crate::policy::LOOKS;
 use crate::sync::{AtomicU32, Ordering::*, wait, wake};
@@ -44,7 +44,8 @@ impl Safepoint {
         self.word.fetch_sub(1, Release);
     }
 
-    /// Ends this thread's safepoint. Waits while another thread is alone.
+    /// Ends this thread's safepoint. Waits while another thread keeps the other threads at
+    /// safepoints.
     pub fn leave(&self) {
         loop {
             let seen = self.look_until(|seen| seen & STOPPED == 0);

@@ -19,15 +19,15 @@ impl SignalMask {
 
     /// Returns the mask that corresponds to a set of the C library.
     pub(crate) fn of(set: libc::sigset_t) -> Self {
-        // SAFETY: a set consists of bits. The first bits are those of the kernel's signals.
+        // SAFETY: a set consists of bits. Its first bits represent the kernel's signals.
         SignalMask(unsafe { transmute_copy(&set) })
     }
 
     /// Returns the set of the C library that corresponds to the mask.
     pub(crate) fn set(self) -> libc::sigset_t {
         const COPIES: usize = size_of::<libc::sigset_t>() / size_of::<u64>();
-        // SAFETY: a set consists of bits, and every combination of bits is valid. The first bits
-        // are those of the kernel's signals.
+        // SAFETY: a set consists of bits, and every combination of bits is valid. Its first bits
+        // represent the kernel's signals.
         unsafe { transmute::<[u64; COPIES], libc::sigset_t>([self.0; COPIES]) }
     }
 

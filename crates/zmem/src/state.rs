@@ -47,8 +47,8 @@ pub(crate) enum State {
     Evicted,
     /// One thread owns the block and changes it, or the block is queued (zm-Q1).
     Busy,
-    /// The block is in an arena, and the program does not use it. A fault on the block belongs to
-    /// the program.
+    /// The block is in an arena, and the program does not use it. This crate does not handle faults
+    /// on the block.
     Free,
     /// The block is in an arena, and part of the program's own mapping. This crate does not access
     /// it.
@@ -179,8 +179,8 @@ impl BlockWord {
         self.step(seen, seen.with_state(State::Evicting))
     }
 
-    /// Makes the caller the owner of an `Evicting` block that it has stored. Returns false if a
-    /// thread has accessed the block.
+    /// Makes the caller the owner of an `Evicting` block that the caller has stored. Returns false
+    /// if a thread has accessed the block.
     pub(crate) fn try_end_evicting(&self) -> bool {
         let mut seen = self.load();
         while seen.state() == State::Evicting {

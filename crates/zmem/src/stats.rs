@@ -5,8 +5,8 @@ use crate::limit::evictable;
 use crate::pager::Pager;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// The memory that a region holds, and counts of events. Counts and maxima begin at the creation of
-/// the region, or in a child at the fork.
+/// The memory that a region holds, and counts of events. Counts and maxima cover the time since the
+/// creation of the region, or in a child since the fork.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
@@ -21,7 +21,7 @@ pub struct Stats {
     pub block: usize,
     /// The limit of `held` in bytes, if a limit is set.
     pub limit: Option<u64>,
-    /// Bytes held: resident blocks, the device, tables, page tables and buffers.
+    /// Bytes that the region holds: resident blocks, the device, tables, page tables and buffers.
     pub held: u64,
     /// The largest value of `held` so far, in bytes.
     pub held_max: u64,

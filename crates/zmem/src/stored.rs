@@ -1,6 +1,6 @@
-//! The data of blocks on the device. A *copy* is data on the device that no thread reads, because
-//! the block is resident or was freed. All functions except `note_copies` and `is_stored` run under
-//! the eviction lock.
+//! Stores the data of blocks on the device, and frees them there. A *copy* is data on the device
+//! that no thread reads, because the block is resident or was freed. All functions except
+//! `note_copies` and `is_stored` run under the eviction lock.
 
 use crate::counters::count;
 use crate::options::is_zero;
@@ -99,8 +99,8 @@ pub(crate) fn store(pager: &Pager, run: Range<usize>, data: &[u8]) -> Outcome {
 /// refused or that did not compress.
 pub(crate) fn is_stored(pager: &Pager, blocks: Range<usize>, data: &[u8]) -> bool {
     let at = pager.bytes_of(blocks.clone()).start as u64;
-    // A raw block saves no memory. So a block stays resident if more than half of its device blocks
-    // are raw.
+    // A raw block, which is stored uncompressed, saves no memory. So a block stays resident if more
+    // than half of its device blocks are raw.
     let parts = (data.len() / pager.sizes.device_block) as u64;
     let counter = match pager.device.write_with_outcome(at, data) {
         Ok(written) if written.raw * 2 < parts.max(1) + 1 => return true,

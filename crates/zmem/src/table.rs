@@ -70,9 +70,9 @@ impl<T: Zeroed> Deref for Table<T> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
-        // SAFETY: `new` mapped space for `len` values of zero bytes, which are valid because of
-        // `Zeroed`. The mapping begins at a page boundary, so the values are aligned. The mapping
-        // exists until `drop`.
+        // SAFETY: `new` mapped zeroed memory for `len` values. Zeros are a valid value, because `T`
+        // is `Zeroed`. The mapping begins at a page boundary, so the values are aligned. The
+        // mapping exists until `drop`.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
     }
 }

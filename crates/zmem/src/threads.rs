@@ -1,5 +1,5 @@
-//! Determines whether a thread is alone. While a thread is alone, no other thread can access
-//! managed memory.
+//! Determines whether the calling thread is *alone*. While a thread is alone, no other thread can
+//! access managed memory.
 //!
 //! Threads of this crate never access managed memory. This module counts these threads, each from
 //! its first instructions until shortly before its end. The kernel counts each thread of the
@@ -27,14 +27,14 @@ const LINKS: usize = 2;
 /// The value that is added to `OWN` to count one change in the upper half.
 const CHANGE: u64 = 1 << 32;
 
-/// The number of this crate's threads (lower half), and the number of times that it has changed
-/// (upper half).
+/// The number of this crate's threads (lower half), and the number of times that this number has
+/// changed (upper half).
 static OWN: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
     static IS_OWN: Cell<bool> = const { Cell::new(false) };
     /// The number of further attempts in which this thread makes no system call and waits for no
-    /// thread (`ASKED_LATER`), and the value of this number after the next failure.
+    /// thread (`ASKED_LATER`), and the number that will be set after the next failure.
     static LATER: Cell<(u32, u32)> = const { Cell::new((0, ASKED_LATER)) };
 }
 

@@ -94,7 +94,7 @@ impl Uffd {
         Descriptor(self.0.swap(Descriptor::NONE.0, AcqRel)).close();
     }
 
-    /// Returns the descriptor. If the program has closed the descriptor, requests fail.
+    /// Returns the descriptor. If the program has closed it, requests through it fail.
     pub(crate) fn file(&self) -> Result<BorrowedFd<'_>, Errno> {
         Descriptor(self.0.load(Acquire)).file().ok_or(Errno::BADF)
     }
@@ -158,8 +158,8 @@ impl Uffd {
         let page = page::page_size();
         for at in range.step_by(page) {
             match self.zero(memory, at..at + page) {
-                // ENOENT means that the region has ended. Its memory is then no longer registered,
-                // and absent pages read as zeros.
+                // ENOENT means that the region was dropped. The memory is then no longer
+                // registered, and absent pages read as zeros.
                 Err(Errno::EXIST | Errno::NOENT) | Ok(()) => {}
                 Err(errno) => return Err(errno),
             }

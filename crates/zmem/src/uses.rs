@@ -19,7 +19,7 @@ use std::ops::Range;
 /// The use of an arena's blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
-    /// The blocks are not used. A fault on these blocks belongs to the program.
+    /// The blocks are not used. This crate does not handle faults on these blocks.
     Free,
     /// The blocks are readable and writable, and are evicted and filled like blocks of a region.
     Managed,
@@ -39,7 +39,7 @@ impl Use {
     }
 }
 
-/// Changes the use of blocks at the start of `blocks`, without a context. Stops before the first
+/// Changes the use of blocks at the start of `blocks`. Needs no context, and stops before the first
 /// chunk that must be opened. Returns the first block whose use was not changed.
 pub(crate) fn set_use_of_closed(pager: &Pager, blocks: Range<usize>, to: Use) -> usize {
     let mut next = blocks.start;

@@ -20,7 +20,7 @@ fn region(bytes: usize, backend: BackendKind, limit: Option<u64>) -> Region {
     region
 }
 
-/// Writes the page's number and `round` to all words of each page.
+/// Fills each page with words that contain the page's number and `round`.
 fn write(region: &mut Region, round: u64) {
     for (nth, page) in region.chunks_mut(PAGE).enumerate() {
         let word = (nth as u64) << 32 | round;

@@ -33,7 +33,7 @@ fn reclaim_all(region: &Region) {
     assert!(region.stats().evicted > before, "nothing has gone");
 }
 
-/// Writes the number of the page, and `whose`, to each page.
+/// Writes the page's number and copies of `whose` to each page.
 fn write(region: &mut Region, whose: u8) {
     for (nth, page) in region.chunks_mut(PAGE).enumerate() {
         page[..4].copy_from_slice(&(nth as u32).to_le_bytes());

@@ -192,7 +192,7 @@ fn no_more_is_reclaimed_than_asked_for() {
             let options = Options { block: BlockOrder::Fixed(block), ..Options::default() };
             let mut region = Region::new(8 * MIB, options).unwrap();
             fill(&mut region);
-            // A thread that is alone evicts without probation.
+            // The only thread of a process evicts blocks that were not in probation.
             for is_alone in [true, false] {
                 let _other = (!is_alone).then(|| thread::spawn(thread::park));
                 for wanted in [1, bytes, 2 * bytes + 1, 5 * bytes, 3] {

@@ -213,7 +213,8 @@ impl Under {
     }
 }
 
-/// After random operations, the contents of each region equal its copy, even in children.
+/// After random operations, the contents of each region equal the expected contents, even in
+/// children.
 #[test]
 fn regions_are_as_their_copies() {
     let mut rng = Rng::with_seed(testkit::seed(7));

@@ -12,7 +12,7 @@ const GIB: usize = 1 << 30;
 const STEP: usize = 4 * MIB;
 const LIMIT: Option<u64> = Some(20 << 20);
 
-/// Returns the bytes of this process's anonymous pages, and the bytes of its page tables.
+/// Returns the sizes of this process's anonymous pages and of its page tables, in bytes.
 fn taken() -> [u64; 2] {
     let text = read_to_string("/proc/self/status").unwrap();
     ["RssAnon:", "VmPTE:"].map(|name| {
@@ -38,7 +38,7 @@ fn is_whole(region: &Region) -> bool {
     (0..region.len()).step_by(STEP).all(|at| region[at] == (at / STEP) as u8 | 1)
 }
 
-/// Returns whether the kernel frees page tables. The test evicts all blocks of `region`.
+/// Evicts all blocks of `region`. Returns whether the kernel has then freed page tables.
 fn frees_tables(region: &Region) -> bool {
     let before = region.stats().held - region.stats().resident;
     region.reclaim(usize::MAX);
@@ -79,7 +79,7 @@ fn hold_page_tables(backend: BackendKind) {
 }
 
 /// A region of which few pages are touched keeps its data. If the kernel frees page tables, the
-/// region also keeps its limit.
+/// region also stays within its limit.
 #[test]
 fn what_is_touched_here_and_there_keeps_the_limit() {
     for block in [BlockOrder::Fixed(0), BlockOrder::Fixed(3)] {

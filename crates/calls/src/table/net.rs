@@ -23,8 +23,8 @@ const fn unless_all(argument: u8) -> When {
     When::NoBits { argument, bits: libc::MSG_WAITALL as usize }
 }
 
-/// The value of a socket option. The value can point to further memory, such as a filter's
-/// instructions or a table's counters.
+/// The value of a socket option. The value can point to further memory, such as the instructions of
+/// a socket filter or the counters of an iptables table.
 const OPTION: crate::argument::Argument =
     Pointee(Words(Read, Length::Items { count: Int(4), bytes: 1, more: 0 }));
 

@@ -69,7 +69,7 @@ pub(super) const ROWS: &[NamedSpec] = &[
     row!(SYS_ioperm),
     row!(SYS_modify_ldt, Plain, options::MODIFY_LDT),
     row!(SYS_arch_prctl, Plain, options::ARCH_PRCTL; is(ARCH_PRCTL), brief, optional),
-    // Only trampolines of the kernel issue these calls.
+    // Only trampolines of the kernel issue `uretprobe` and `uprobe`.
     row!(SYS_uretprobe),
     row!(SYS_uprobe),
     row!(SYS__sysctl),

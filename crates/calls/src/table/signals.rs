@@ -24,7 +24,7 @@ pub(super) const ROWS: &[NamedSpec] = &[
     row!(SYS_kill; brief, needed),
     row!(SYS_tkill),
     row!(SYS_tgkill; brief, needed),
-    // The kernel writes signal frames to the stack when it delivers signals.
+    // The kernel writes signal frames to the alternate stack when it later delivers signals.
     row!(SYS_sigaltstack, Pointee(Stack), output(STACK); is(Signals), keeps(Always), needed),
     row!(SYS_signalfd4, Plain, input(SIGSET); is(Signals), masks(accepted(1, 2))),
     row!(SYS_restart_syscall),

@@ -85,7 +85,7 @@ fn compare(trial: &Trial, row: &SyscallSpec, arguments: &[usize; 6]) {
     }
 }
 
-/// The memory of the trial. A walk is allowed to read only ranges that it has reported.
+/// The memory of a trial, in which a walk is allowed to read only ranges that it has reported.
 struct Reported<'t> {
     reported: &'t RefCell<Vec<(Range<usize>, Access)>>,
     objects: &'t [Object],

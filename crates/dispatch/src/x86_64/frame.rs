@@ -1,4 +1,4 @@
-//! The kernel's layout of a signal frame, and access to registers by their role.
+//! The kernel's layout of a signal frame, and access to registers by their role in a system call.
 //!
 //! ```text
 //!   high | the interrupted stack | 128: red zone | fpstate, aligned to 64: xsave, its second magic
@@ -112,7 +112,7 @@ pub(crate) fn fp_bytes([magic, bytes]: [u32; 2]) -> usize {
     if magic == FP_MAGIC { bytes as usize } else { FP_LEGACY_BYTES }
 }
 
-/// Returns the addresses of a frame and of its fpstate of `fp_bytes` bytes, below `top`.
+/// Returns the addresses below `top` of a frame and of its fpstate, which has `fp_bytes` bytes.
 pub(crate) fn places(top: usize, fp_bytes: usize) -> (usize, usize) {
     let fp = top.wrapping_sub(fp_bytes) & !63;
     ((fp.wrapping_sub(size_of::<Frame>()) & !15).wrapping_sub(8), fp)
@@ -143,13 +143,15 @@ impl Context {
         self.registers.rax = number;
     }
 
-    /// Moves the context to `address`, as after a call, and sets the registers that a call changes.
+    /// Moves the context to `address`, as if a system call had returned there, and sets the
+    /// registers that a call changes.
     pub(crate) fn return_to(&mut self, address: usize) {
         self.set_return(address);
         self.registers.r11 = self.registers.flags & !RESUME;
     }
 
-    /// Moves the context to `address`, as after a call. r11 must already contain the flags.
+    /// Moves the context to `address`, as if a system call had returned there. r11 must already
+    /// contain the flags.
     pub(crate) fn set_return(&mut self, address: usize) {
         (self.registers.rip, self.registers.rcx) = (address, address);
     }
@@ -186,7 +188,8 @@ impl Context {
         self.registers.rsp = address;
     }
 
-    /// Returns the register that holds the call's address in [`super::instructions::issue`].
+    /// Returns the value of the register that holds the call's address during
+    /// [`super::instructions::issue`].
     pub(crate) fn issue(&self) -> usize {
         self.registers.rbx
     }

@@ -76,7 +76,7 @@ pub(crate) enum Stage {
     Before,
     /// The kernel has returned, and the result is in `rax`.
     Answered,
-    /// The result is in [`Issue`].
+    /// The result is stored in [`Issue::result`].
     Kept,
 }
 
@@ -98,7 +98,7 @@ pub(crate) fn restorer() -> usize {
     address!(uzram_dispatch_restorer)
 }
 
-/// Returns the handler of all signals, which calls `uzram_dispatch_on_signal`.
+/// Returns the address of the handler of all signals, which calls `uzram_dispatch_on_signal`.
 pub(crate) fn entry() -> usize {
     address!(uzram_dispatch_entry)
 }

@@ -16,16 +16,16 @@ const FILL: u8 = 0xcc;
 const RETURN: u8 = 0xc3;
 /// The first byte of a short jump, which encodes its distance in one byte.
 pub(crate) const SHORT: u8 = 0xeb;
-/// The length in bytes of a unit of code.
+/// The length in bytes of an aligned unit of code: see [`is_one_unit`].
 const UNIT: usize = 8;
 /// The alignment of functions in bytes.
 const ALIGN: usize = 16;
-/// The minimum number of `int3` bytes before an aligned function. A byte with the value of `ret`
-/// can belong to an instruction that ends with a 4-byte constant, whose bytes may look like `int3`.
-/// A pad lies after these 4 bytes.
+/// The minimum number of `int3` bytes between a `ret` and an aligned function. The byte that looks
+/// like `ret` can be part of an instruction whose 4-byte constant looks like `int3`. So a pad never
+/// contains the first 4 of these bytes.
 const FILLED_MIN: usize = 4 + JUMP_BYTES;
-/// The length in bytes up to which a run of `int3` is recognised at every address that a jump
-/// reaches.
+/// The maximum length in bytes of a run of `int3` that is recognised wherever its pad lies. A
+/// longer run may begin before the bytes of [`around`].
 const RUN_BYTES: usize = 2 * ALIGN;
 /// The farthest distances of a short jump backwards and forwards, from the jump's end.
 const FARTHEST: (usize, usize) = (128, 127);
@@ -42,7 +42,7 @@ pub(crate) fn is_prefix(byte: u8) -> bool {
     (0x40..0x50).contains(&byte)
 }
 
-/// The number of bytes that [`around`] returns.
+/// The maximum length in bytes of the range that [`around`] returns.
 pub(crate) const AROUND_BYTES: usize = FARTHEST.0 + RUN_BYTES + FARTHEST.1 + JUMP_BYTES;
 
 /// Returns the addresses of all pads that a jump at `site` reaches, and of the bytes by which

@@ -8,7 +8,7 @@ use std::ops::Range;
 
 /// The total size in bytes of the red zone and of the slots below the red zone.
 pub(crate) const TAKEN: usize = 192;
-// The slots, as offsets from the stack pointer.
+// The slots in which `simple` saves values, as offsets from the stack pointer.
 pub(crate) const RETURN: usize = 56;
 pub(crate) const NUMBER: usize = 48;
 pub(crate) const FLAGS: usize = 40;

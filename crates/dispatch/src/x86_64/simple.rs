@@ -1,4 +1,4 @@
-//! Simple calls: the instructions that issue them, and the state of the process that these
+//! Simple calls: the instructions that issue them, and the data about the process that these
 //! instructions read.
 //!
 //! ```text
@@ -28,7 +28,7 @@ pub const PLAIN: u32 = 7;
 /// One pin in a managed block's word. The upper 16 bits contain the number of pins.
 pub const PIN: u32 = 1 << 16;
 
-/// The state of the process that `simple` reads.
+/// The data about the process that `simple` reads.
 #[derive(Debug)]
 pub struct Simple {
     /// A word that is 0 while this crate is allowed to issue simple calls.
@@ -37,7 +37,7 @@ pub struct Simple {
     pub threads: &'static AtomicUsize,
     /// The managed addresses. The first address is a multiple of the block size.
     pub memory: Range<usize>,
-    /// The words of all managed blocks.
+    /// The state words of all managed blocks.
     pub words: &'static [AtomicU32],
     /// The size of a managed block in bytes, a power of two.
     pub block: usize,

@@ -6,7 +6,7 @@
 //!       jmp [rip + ...]
 //!   24: site + 2 + n
 //! ```
-//! The moved instruction has the same effect at each address. A thread is interrupted either before
+//! The moved instruction has the same effect at any address. A thread is interrupted either before
 //! or after the moved instruction.
 //!
 //! # Safety

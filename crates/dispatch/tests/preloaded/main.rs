@@ -1,4 +1,4 @@
-//! Programs whose system calls are all dispatched, by a preloaded library that counts them.
+//! Runs programs with a preloaded library that dispatches and counts all of their system calls.
 #![cfg(target_arch = "x86_64")]
 #![allow(clippy::unwrap_used)]
 

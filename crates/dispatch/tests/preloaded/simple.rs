@@ -1,10 +1,11 @@
-//! Simple calls, which need no signal. A program's output is the same with simple, dispatched and
-//! native calls.
+//! Tests simple calls, which are issued without a signal. A program's output is the same with
+//! simple, dispatched and native calls.
 
 use crate::support::{Counts, Place};
 
-/// The shapes of a call, by the instruction after it. `other` is an instruction that can't be moved
-/// to a tail. For `pad`, the address of the site's stub is in use, and a pad lies after the call.
+/// The names of the call sites of simple.c: most name the instruction after the `syscall`. `other`
+/// stands for an instruction that can't be moved to a tail. The site `pad` needs a pad, because the
+/// address of its stub is in use.
 const SHAPES: [&str; 5] = ["other", "cmp", "mov", "ret", "pad"];
 
 /// Runs a test of simple.c for each shape.

@@ -39,7 +39,7 @@ impl Place {
         self.place.compile(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs"), name)
     }
 
-    /// Runs a program with the library. Returns its output, and the counts.
+    /// Runs a program with the library. Returns the program's output, and the library's counts.
     pub fn preloaded(&self, command: &[&str]) -> (Shown, Counts) {
         let path = self.empty_file("counts");
         let mut it = Command::new(command[0]);
@@ -68,8 +68,8 @@ impl Place {
         counts
     }
 
-    /// Runs a line of the shell, as [`same`](Self::same) runs a program. The line can start several
-    /// processes.
+    /// Runs a shell command line with and without the library, and checks that the output is the
+    /// same. The line can start several processes.
     pub fn same_line(&self, line: &str) -> Counts {
         self.same(&["sh", "-c", line])
     }

@@ -11,8 +11,7 @@ fn has(program: &str) -> bool {
     found.is_ok_and(|found| found.status.success())
 }
 
-/// Returns a directory with a text that is large enough to be sorted and compressed by several
-/// threads.
+/// Returns a directory that contains a file `text` of `lines` lines.
 fn with_text(lines: usize) -> Place {
     let place = Place::new();
     let text =

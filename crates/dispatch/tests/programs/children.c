@@ -196,7 +196,7 @@ static void threads(void) {
         CHECK(pthread_join(thread, NULL) == 0);
         if (i == 20) before = mappings();
     }
-    // A thread's memory may be unmapped shortly after the join.
+    // A thread's memory may be unmapped shortly after `pthread_join` has returned.
     for (int i = 0; i < 1000 && mappings() > before + 6; i++) usleep(1000);
     printf("given back %d\n", mappings() <= before + 6);
     void *result;

@@ -1,5 +1,5 @@
-// Tests protection keys: the access rights that calls set, and those that the kernel and handlers
-// use.
+// Tests protection keys: the access rights that calls set, and the rights with which the kernel and
+// signal handlers access memory.
 #include "common.h"
 
 static char *page;

@@ -202,8 +202,8 @@ static void *storms(void *unused) {
     return NULL;
 }
 
-// Sends many owned signals while this crate's handler returns. The frames of the signals must not
-// fill the stack. Later calls must still be dispatched.
+// Sends many SIGBUS and SIGSEGV signals while the handler of `dispatch` returns. The frames of the
+// signals must not fill the stack. Later calls must still be dispatched.
 static void storm(void) {
     pthread_t thread;
     on(SIGBUS, counts, 0);

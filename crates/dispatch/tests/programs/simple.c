@@ -21,9 +21,9 @@ struct registers {
     char vectors[16][16];
 };
 
-// The call of each shape. The bytes after the call determine the address of the stub. The stub lies
-// about 20 MB above the call for `cmp`, 1 GB below the call for `mov`, and 57 MB below the call for
-// other shapes.
+// The call sites, one for each shape. The bytes after a site's `syscall` determine the address of
+// the stub. The stub lies about 20 MB above the call for `cmp`, 1 GB below the call for `mov`, and
+// 57 MB below the call for other shapes.
 __asm__(
     ".macro shape name, lines\n"
     ".globl site_call_\\name, site_\\name\n"
@@ -222,7 +222,7 @@ static void storm(void) {
 
 static void on_sent(int signal, siginfo_t *info, void *context) { signals++; }
 
-// A trap that another thread sends is delivered.
+// Sends SIGTRAP to the thread `other`, and later ends its `read`.
 static void *traps_other(void *other) {
     usleep(20000);
     pthread_kill(*(pthread_t *)other, SIGTRAP);
@@ -321,8 +321,8 @@ static void forks(void) {
 static void changes(void) {
     begin();
     char *page = page_of(site);
-    // A program that changes its own code finds the original instructions there.
-    // The kernel changes the whole page.
+    // A program that makes its code writable finds the original instructions in the code.
+    // `mprotect` changes the whole page, although the length is 1.
     CHECK(mprotect(page, 1, PROT_READ | PROT_WRITE | PROT_EXEC) == 0);
     CHECK((site[0] & 255) == 0x0f && site[1] == 0x05);
     warm();
@@ -426,8 +426,9 @@ static void edge(void) {
     for (int i = 0; i < WARM; i++) CHECK(on_edge(page + PAGE + i) == getpid());
 }
 
-// The number of single steps in the last round, and in the first round. With one thread, the last
-// round ends after the call. All shapes have the same instructions up to the call.
+// The number of single steps before a signal, in the last round of `stepped` and in the first. With
+// one thread, the steps of the last round end after the call. All shapes have the same instructions
+// up to the call.
 #define STEPS_MAX (shape == OTHER ? 110 : 100)
 #define STEPS_MIN (shape == OTHER ? 1 : 72)
 #define FLAGS_AT offsetof(struct user, regs.eflags)
@@ -437,7 +438,7 @@ static void *sleeps(void *ignored) {
     return ignored;
 }
 
-// Each round makes two calls. The process traps right before the calls.
+// Each round makes two calls, and the process traps shortly before each call.
 static void stepped(int threads) {
     begin();
     on(SIGALRM, on_time, SA_RESTART);
@@ -455,7 +456,7 @@ static void stepped(int threads) {
     _exit(5);
 }
 
-// Interrupts a child after each instruction of its calls.
+// Interrupts a child by SIGALRM after each instruction of its calls in turn.
 static void steps_of(int threads) {
     pid_t child = fork();
     if (child == 0) stepped(threads);
@@ -486,7 +487,7 @@ static void steps(void) {
     steps_of(2);
 }
 
-// The program single-steps its own instructions.
+// In the test `traps`, the program single-steps its own instructions.
 static volatile long stepped_over;
 
 static void on_step(int signal, siginfo_t *info, void *context) { stepped_over++; }

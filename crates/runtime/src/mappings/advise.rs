@@ -33,7 +33,7 @@ enum Means {
 
 fn meaning(advice: i32) -> Means {
     match advice {
-        // After MADV_FREE, the kernel can free the memory at any time. The runtime frees the memory
+        // For MADV_FREE, the kernel could free the memory at any later time. The runtime frees it
         // at once.
         MADV_DONTNEED | MADV_FREE | MADV_DONTNEED_LOCKED => Means::Drop,
         MADV_COLD | MADV_PAGEOUT => Means::Is(Advice::Cold),
@@ -85,8 +85,8 @@ fn drop_data(arena: &Arena, part: Range<usize>) {
     let inner = within(arena, &part);
     for edge in edges(&part, &inner) {
         // SAFETY: the memory is the program's, readable and writable, and the program requested
-        // zeros. An access fills the block if it is evicted. The runtime has no reference to the
-        // memory.
+        // zeros. The write fills the block first if the block is evicted. The runtime has no
+        // reference to the memory.
         unsafe {
             let start = std::ptr::with_exposed_provenance_mut::<u8>(edge.start);
             start.write_bytes(0, edge.len());

@@ -1,6 +1,6 @@
-//! The program's break, which the runtime moves instead of the kernel. The program's heap, which
-//! ends at the break, begins at the kernel's break (or above `PIE_BASE` if this break is low), and
-//! continues in the arena.
+//! The program's break, which the runtime moves instead of the kernel. The heap that ends at the
+//! program's break begins at the kernel's break, or above `PIE_BASE` if the kernel's break is low.
+//! The heap continues in the arena.
 //!
 //! ```text
 //!   first (the kernel's) .. PROT_NONE above the break .. | arena: Data up to the break

@@ -16,8 +16,8 @@ pub(super) fn is_private_anonymous(flags: i32) -> bool {
         && flags & NOT_OURS == 0
 }
 
-/// Returns the kind of a mapping with this protection and these flags, if the arena can manage it.
-/// `data` is the protection that managed memory has at the mapping's address.
+/// Returns the kind of a mapping with this protection and these flags, or `None` if the arena can't
+/// manage the mapping. `data` is the protection that managed memory has at the mapping's address.
 pub(super) fn kind_of(prot: i32, flags: i32, data: Option<i32>) -> Option<Kind> {
     match prot {
         _ if !is_private_anonymous(flags) => None,

@@ -14,7 +14,7 @@ use libc::{MAP_FIXED, MAP_FIXED_NOREPLACE, PROT_WRITE};
 use std::ops::Range;
 use zmem::{Advice, Arena};
 
-/// Returns whether the program's limits refuse a mapping.
+/// Returns true if an `mmap` call with the arguments `args` would exceed the program's limits.
 pub(super) fn is_over_limit(space: &Space, arena: &Arena, args: [usize; 6]) -> bool {
     let [start, bytes, prot, flags, ..] = args;
     let (prot, flags) = (prot as i32, flags as i32);

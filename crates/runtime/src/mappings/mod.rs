@@ -32,10 +32,10 @@ impl From<Result<usize, Failed>> for Answer {
     }
 }
 
-/// Returns a range of whole pages.
+/// Returns the range that begins at `start` and has `bytes` bytes, rounded up to whole pages.
 ///
 /// # Errors
-/// EINVAL: the range does not start at a page boundary, or the end overflows.
+/// EINVAL: `start` is not at a page boundary, or the end overflows.
 fn pages(start: usize, bytes: usize) -> Result<Range<usize>, Failed> {
     let page = page::page_size();
     let end = bytes.checked_next_multiple_of(page).and_then(|bytes| start.checked_add(bytes));
@@ -69,7 +69,7 @@ fn make(space: &mut Space, arena: &Arena, number: i64, args: [usize; 6]) -> Resu
     }
 }
 
-/// Extends the range of a call to whole pages if the kernel does so for this call.
+/// Moves the start of a call's range down to a page boundary if the kernel does so for this call.
 fn whole_pages(number: i64, mut args: [usize; 6]) -> [usize; 6] {
     if matches!(number, libc::SYS_mlock | libc::SYS_mlock2 | libc::SYS_munlock) {
         let before = args[0] % page::page_size();
@@ -144,7 +144,8 @@ pub(crate) fn release_code(number: usize, args: &[usize; 6]) -> bool {
     }
 }
 
-/// Handles a call, if it concerns the arena.
+/// Handles a call that concerns mappings. Returns [`Answer::Issue`] if the kernel must handle the
+/// call.
 pub(crate) fn answer(space: &mut Space, arena: &Arena, number: usize, args: [usize; 6]) -> Answer {
     let args = whole_pages(number as i64, args);
     let [start, bytes, third, ..] = args;

@@ -44,8 +44,8 @@ pub(super) fn protect(
     if is_full { Ok(0) } else { Err(ENOMEM) }
 }
 
-/// Makes a range plain, that is, memory that the kernel alone manages, and then issues a call that
-/// the runtime does not support.
+/// Issues a call that locks or seals a range, or sets its protection key. First makes the range
+/// plain, that is, memory that the kernel alone manages.
 pub(super) fn hold(
     space: &mut Space,
     arena: &Arena,
@@ -66,8 +66,8 @@ pub(super) fn hold(
     done
 }
 
-/// Handles `mlockall`. Existing memory (MCL_CURRENT) or new memory (MCL_FUTURE) is no longer
-/// managed.
+/// Handles `mlockall`. With MCL_CURRENT, the memory that is mapped now is no longer managed. With
+/// MCL_FUTURE, new memory is not managed.
 pub(super) fn lock_all(space: &mut Space, arena: &Arena, flags: usize) -> Answer {
     let flags = flags as i32;
     if flags & libc::MCL_CURRENT != 0 {

@@ -41,9 +41,9 @@ pub(super) fn remap(space: &mut Space, arena: &Arena, args: [usize; 6]) -> Answe
         return move_or_grow(space, arena, kind, old, bytes, flags, to).into();
     }
     let is_one = kind.is_some_and(|kind| space.is_one_mapping(arena, &old, kind));
-    // In the kernel, memory in several windows, or partly outside of a window, consists of several
-    // mappings. If the kernel refuses to move several mappings (before Linux 6.17), the memory is
-    // copied.
+    // For the kernel, memory that lies in several windows, or partly outside of a window, consists
+    // of several mappings. If the kernel refuses to move several mappings (before Linux 6.17), the
+    // memory is copied.
     let done = match remap_plain(space, arena, old.clone(), args, to.clone()) {
         Err(failed) => match kind.filter(|_| failed == EFAULT && is_one) {
             Some(kind) => move_or_grow(space, arena, kind, old, bytes, flags, to),
@@ -54,7 +54,7 @@ pub(super) fn remap(space: &mut Space, arena: &Arena, args: [usize; 6]) -> Answe
     done.into()
 }
 
-/// Returns whether the flags of a call are unknown or contradict each other.
+/// Returns true if some flags of an `mremap` call are unknown or contradict each other.
 fn is_wrong(flags: i32, is_resized: bool) -> bool {
     let has = |flag| flags & flag != 0;
     let may_move = has(MREMAP_MAYMOVE);
@@ -94,7 +94,8 @@ fn move_or_grow(
     }
     let how = MAP_PRIVATE | MAP_ANONYMOUS | if is_fixed { MAP_FIXED } else { 0 };
     let place = [to.start, bytes, prot as usize, how as usize, usize::MAX, 0];
-    // `map::map` checks no limits: they apply only to the growth, and the caller has checked it.
+    // `map::map` does not check the program's resource limits. They apply only to the growth, which
+    // was checked before this call.
     let to = match is_fixed && !is_within(arena, &to) {
         true => make(space, arena, SYS_mmap, place)?,
         false => match map::map(space, arena, place) {
@@ -113,8 +114,8 @@ fn move_or_grow(
     for at in (0..copied).step_by(MOVE_STEP) {
         let part = at..copied.min(at + MOVE_STEP);
         if !dispatch::copy_memory(to + at, old.start + at, part.len()) {
-            // The copy fails if a part outside of the arena is not readable or writable. Then
-            // `is_whole` is false, so no old address has been unmapped.
+            // The copy fails only if a part outside of the arena is not readable or writable. In
+            // this case, `is_whole` is false, so no old address has been unmapped.
             unmap(space, arena, to..to + bytes)?;
             return Err(EFAULT);
         }

@@ -11,7 +11,7 @@ use crate::{chunk, compressor_thread, range_calls, room, stats};
 use std::ops::Range;
 use std::sync::atomic::Ordering::SeqCst;
 
-/// The addresses, the statistics and the evictions of an arena.
+/// The functions that return an arena's addresses and statistics, or evict its blocks.
 #[derive(Debug)]
 pub struct Holding {
     pub(super) calls: Calls,
@@ -68,8 +68,8 @@ impl Holding {
         self.calls.stats()
     }
 
-    /// Asserts that the counters equal the sums over all blocks. No other thread is allowed to use
-    /// the arena during the call.
+    /// Asserts that each counter of blocks equals the number of blocks in the state that it counts.
+    /// No other thread is allowed to use the arena during the call.
     pub fn check(&self) {
         let _no_one_here = self.calls.inside(range_calls::check);
     }
@@ -112,8 +112,8 @@ impl Holding {
         may_try
     }
 
-    /// Evicts as [`yield_room`](Self::yield_room) does, after many blocks were unpinned. The memory
-    /// of the process is measured first, because the kernel may have written to blocks that were
+    /// Evicts as [`yield_room`](Self::yield_room) does, after many blocks were unpinned. First
+    /// measures the memory of the process, because the kernel may have written to blocks that were
     /// unwritten before. Ends the pause after an unsuccessful eviction, because the unpinned blocks
     /// may be evictable.
     pub fn yield_unpinned(&self) {
@@ -132,7 +132,7 @@ impl Holding {
         let _ended = self.calls.inside(|pager| drop(pager.eviction_lock.lock()));
     }
 
-    /// Measures and records how much memory this process uses outside of the arena.
+    /// Measures and records the size of all anonymous memory of this process.
     pub fn weigh_process(&self) {
         evictable::weigh_process(&self.calls.pager.limit);
     }
@@ -143,7 +143,7 @@ impl Holding {
         shares_memory()
     }
 
-    /// Returns the memory that the arena holds now.
+    /// Returns the limit and the sizes of the memory that the arena holds now.
     pub fn usage(&self) -> Usage {
         evictable::usage(&self.calls.pager.limit)
     }

@@ -21,8 +21,8 @@ use std::ops::Range;
 use userfaultfd::Userfaultfd;
 use zram::{ORDER_MAX, SLOT_BYTES};
 
-/// Returns `errno`, the error of an attempt to close blocks. `undo` is the result of opening the
-/// blocks again after this error. Aborts the process if `undo` is an error.
+/// Returns `errno`, the error of an attempt to close blocks. `undo` is the result of the attempt to
+/// open the blocks again after this error. Aborts the process if `undo` is an error.
 fn undone(errno: Errno, undo: Result<(), Errno>) -> Errno {
     undo.unwrap_or_else(|errno| refused("memory can't be opened again", errno));
     errno
@@ -54,8 +54,7 @@ pub(crate) enum ForkResult {
 /// A mechanism that makes accesses to absent blocks fault, and fills blocks so that no thread sees
 /// partial contents.
 pub(crate) trait Backend: Debug + Send + Sync {
-    /// Returns the backend's name, a colon, and a description that states what a system call on
-    /// absent memory does.
+    /// Returns the backend's name, a colon, and a description of the backend.
     fn describe(&self) -> &'static str;
 
     /// Returns the maximum number of mappings that marking `blocks` blocks can require.
@@ -85,8 +84,8 @@ pub(crate) trait Backend: Debug + Send + Sync {
     /// Fills marked blocks with `data`. Other threads never see partly filled blocks.
     fn fill(&self, memory: &Managed, range: Range<usize>, data: &[u8]) -> Result<(), Errno>;
 
-    /// Makes accesses to resident blocks fault, and keeps the blocks' data. If the call fails, the
-    /// blocks are accessible again.
+    /// Makes accesses (with some backends only writes) to resident blocks fault, and keeps the
+    /// blocks' data. If the call fails, the blocks are accessible again.
     fn close(&self, memory: &Managed, range: Range<usize>) -> Result<(), Errno>;
 
     /// Makes closed blocks readable and writable again.
@@ -103,13 +102,14 @@ pub(crate) trait Backend: Debug + Send + Sync {
     /// Drops the pages of blocks, and marks the blocks. `from` is the location of the blocks' data.
     fn drop_pages(&self, memory: &Managed, range: Range<usize>, from: Data) -> Result<(), Errno>;
 
-    /// Makes blocks readable and writable, with the contents `data`. A failed call of `drop_pages`
-    /// may have dropped some of the blocks' pages.
+    /// After `drop_pages` has failed, fills blocks with `data`, and makes them readable and
+    /// writable. The failed call may have dropped some of the blocks' pages.
     fn put_back(&self, memory: &Managed, range: Range<usize>, data: &[u8]) -> Result<(), Errno> {
         self.fill(memory, range, data)
     }
 
-    /// Makes blocks readable and writable, with zeros, after a failed call of `drop_pages`.
+    /// After `drop_pages` has failed, fills blocks with zeros, and makes them readable and
+    /// writable.
     fn put_zeros(&self, memory: &Managed, range: Range<usize>) -> Result<(), Errno> {
         const ZEROS: &[u8] = &[0; SLOT_BYTES << ORDER_MAX];
         self.put_back(memory, range.clone(), &ZEROS[..range.len()])

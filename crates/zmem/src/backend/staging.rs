@@ -103,8 +103,8 @@ mod tests {
 
     const PAGES: usize = 6;
 
-    /// Returns a region of `PAGES` pages, or `None` if the kernel can't move pages. The region's
-    /// last page is missing.
+    /// Returns a userfaultfd, memory of `PAGES` pages and a staging area, or `None` if the kernel
+    /// can't move pages. The last page of the memory is missing.
     fn bed() -> Option<(Uffd, Managed, Staging)> {
         let (uffd, can_move) = Uffd::open(Delivery::Signal, CanMove::Yes).ok()?;
         let bytes = PAGES * page::page_size();

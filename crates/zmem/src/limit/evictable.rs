@@ -21,7 +21,7 @@ fn grown(floor: u64, limit: u64, (excess, large): (u64, u64)) -> u64 {
     (floor + excess * EXCESS_WEIGHT).min(floor.max(most))
 }
 
-/// Returns the memory that this process holds now.
+/// Returns the limit and the sizes of the memory that this process holds now.
 pub(crate) fn usage(of: &Limit) -> Usage {
     let (limit, resident) = (of.limit.load(Relaxed), of.resident_bytes());
     let is_evicting = of.get().is_some() && !of.has_no_progress() && !keeps_all(of);
@@ -74,7 +74,8 @@ pub(crate) fn above_floor(of: &Limit) -> u64 {
     of.get().map_or(0, |limit| of.resident_bytes().saturating_sub(kept(limit)))
 }
 
-/// Returns the memory of all processes.
+/// Returns the memory of all processes that share the limit, or of this process if it shares its
+/// limit with none.
 fn sum(of: &Limit) -> Sum {
     let own = usage(of);
     let alone = Sum { held: own.held, evictable: own.evictable, large: 1 };
@@ -86,9 +87,9 @@ pub(crate) fn is_tight(of: &Limit) -> bool {
     of.get().is_some_and(|limit| sum(of).unevictable() > limit - limit / TIGHT_SHARE)
 }
 
-/// Returns whether a fault is allowed to open untouched blocks that were not accessed. The program
-/// can later write to open blocks without a fault. Therefore, this function counts all open blocks
-/// of this process, although unwritten blocks use no memory.
+/// Returns whether a fault is allowed to open untouched neighbours of the accessed block. The
+/// program can later write to open blocks without a fault. Therefore, this function counts all open
+/// blocks of this process, although unwritten blocks use no memory.
 pub(crate) fn has_room(of: &Limit) -> bool {
     of.get().is_none_or(|limit| {
         let all = sum(of);

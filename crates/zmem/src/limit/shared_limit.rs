@@ -33,7 +33,8 @@ pub struct Sum {
     pub held: u64,
     /// The part of `held` that could be evicted.
     pub evictable: u64,
-    /// The number of large processes, at least 1.
+    /// The number of large processes, which hold at least a 16th of the limit. This process always
+    /// counts as one.
     pub large: u64,
 }
 
@@ -51,7 +52,7 @@ pub struct Relatives {
     pub borrowed: u64,
     /// The bytes that a child still shares with this process: the maximum over all children.
     pub lent: u64,
-    /// Whether a child found no room recently.
+    /// Whether a child recently found no room below the limit.
     pub is_child_short: bool,
 }
 
@@ -65,10 +66,11 @@ pub trait SharedLimit: Debug + Send + Sync {
     /// large processes. Also returns that number.
     fn excess(&self) -> (u64, u64);
 
-    /// Returns the memory of all processes.
+    /// Returns the memory of all processes that share the limit. `own` is the memory of this
+    /// process.
     fn sum(&self, own: &Usage) -> Sum;
 
-    /// Returns the memory of all processes. If `more` further bytes would exceed the limit minus
+    /// Returns the same as [`sum`](Self::sum). If `more` further bytes would exceed the limit minus
     /// the reserve, asks the other processes for room.
     fn check(&self, own: &Usage, more: u64) -> Sum;
 
@@ -92,7 +94,7 @@ pub trait SharedLimit: Debug + Send + Sync {
     /// Records `bytes`, the size of all anonymous memory of this process.
     fn note_process(&self, bytes: u64, own: &Usage);
 
-    /// Records the bytes of the device's pages (`pages`), and the unused bytes in these pages
+    /// Records the size of the device's pages (`pages`), and the number of unused bytes in them
     /// (`room`). `changed` is the size of all objects that were freed or moved since the device was
     /// created.
     fn note_pool(&self, pages: u64, room: u64, changed: u64);

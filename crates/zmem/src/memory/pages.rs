@@ -29,7 +29,8 @@ const MADV_GUARD_REMOVE: i32 = 103;
 /// This `madvise` value requires Linux 5.14. `libc` does not define this value on all systems.
 const MADV_POPULATE_WRITE: i32 = 23;
 const FOLIOS: &str = "/sys/kernel/mm/transparent_hugepage";
-/// This flag of `mremap` requires Linux 5.7. Not every backend of the crate `rustix` defines it.
+/// This flag of `mremap` requires Linux 5.7. Not every backend of the crate `rustix` defines the
+/// flag.
 const MREMAP_DONTUNMAP: MremapFlags = MremapFlags::from_bits_retain(4);
 
 /// Releases the pages of a range, and sets guards, so that every access faults.
@@ -54,8 +55,8 @@ fn set_guards(memory: &Managed, range: &Range<usize>, advice: i32) -> Result<(),
     }
 }
 
-/// Asks the kernel to reclaim the pages of a range before other pages. Callers use only the result,
-/// which is an error if a page is locked, or is a huge page that can't be split.
+/// Asks the kernel to reclaim the pages of a range before other pages. Callers use only the result:
+/// an error if a page is locked or belongs to a huge page that can't be split.
 pub(crate) fn cool(memory: &Managed, range: Range<usize>) -> Result<(), Errno> {
     // SAFETY: the advice changes no data.
     unsafe { memory.advise(range, libc::MADV_COLD) }
@@ -83,8 +84,8 @@ pub(crate) fn set_inherited(memory: &Managed, is_inherited: bool) -> Result<(), 
     unsafe { memory.advise(0..memory.addresses().len(), advice) }
 }
 
-/// Requests huge pages for the first window if the kernel answers such requests with folios, but
-/// with no folio of more than `block` bytes.
+/// Sets MADV_HUGEPAGE for the first window if the kernel then allocates folios, but no folio of
+/// more than `block` bytes.
 pub(crate) fn allow_folios(memory: &Managed, block: usize) {
     if block > page::page_size() && has_folios(Path::new(FOLIOS), block) {
         // SAFETY: the advice changes no data.
@@ -92,8 +93,8 @@ pub(crate) fn allow_folios(memory: &Managed, block: usize) {
     }
 }
 
-/// Returns whether the kernel allocates folios for memory with MADV_HUGEPAGE, and none of these
-/// folios is larger than `block` bytes.
+/// Returns true if the kernel allocates folios for memory with MADV_HUGEPAGE, and all of these
+/// folios have at most `block` bytes.
 fn has_folios(settings: &Path, block: usize) -> bool {
     let set = |path: &Path| {
         let words = read_to_string(path.join("enabled")).unwrap_or_default();
@@ -130,8 +131,8 @@ pub(crate) fn read_protected(memory: &Managed, at: usize, buf: &mut [u8]) -> Res
 
 /// Copies readable bytes that begin at the offset `at` to `buf`. The caller prevents writes to
 /// these bytes, or discards the copy if the bytes changed. In a staging area, another thread may
-/// remove whole pages during the copy. The copy then contains zeros. The caller notices this later,
-/// because it then can't become the owner of the block (zm-U4).
+/// remove whole pages during the copy. The copy then contains zeros, and the caller's later attempt
+/// to become the owner of the block fails (zm-U4).
 pub(crate) fn read_open(memory: &Managed, at: usize, buf: &mut [u8]) {
     let (start, bytes) = memory.place(&(at..at + buf.len()));
     // SAFETY: the range is within this memory, and readable. If the bytes change during the copy,
@@ -218,7 +219,7 @@ fn in_parts(
     })
 }
 
-/// Reads readable bytes at `address`, without the file in /proc.
+/// Reads readable bytes at `address` by `process_vm_readv`, without the file in /proc.
 ///
 /// # Errors
 /// `Errno::FAULT` if some bytes are not readable.

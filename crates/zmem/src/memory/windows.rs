@@ -1,11 +1,12 @@
-//! The windows of managed memory. A window is a range of addresses.
+//! The windows of managed memory. A window is a range of addresses that corresponds to a range of
+//! offsets in the managed memory.
 //!
 //! ```text
 //!   offsets     | first: mapped with the memory | gap | second | gap | third | gap | room ... |
 //!   addresses   | start ..                            | anywhere, once it is added
 //! ```
-//! A window exists as long as the managed memory exists (zm-W1). Offsets in a gap have no address
-//! (zm-W2).
+//! A window exists as long as the managed memory exists (zm-W1). Offsets in a gap between two
+//! windows have no address (zm-W2).
 
 use crate::policy::WINDOWS_MAX;
 use rustix::mm::MprotectFlags;
@@ -21,7 +22,7 @@ pub(crate) struct Windows {
     /// 0.
     own: usize,
     /// The size in bytes of the range of offsets that contains all windows and gaps. The offsets
-    /// from `own` on are for further windows and their gaps.
+    /// from `own` on are for further windows and the gaps before them.
     pub(super) bytes: usize,
     /// The windows after the first, in the order in which they were added.
     list: [OnceLock<Window>; WINDOWS_MAX],
@@ -120,8 +121,8 @@ impl Windows {
             .is_some_and(|at| self.open_flags(&(at..at)).contains(MprotectFlags::EXEC))
     }
 
-    /// Returns the offset at which the next window begins: a multiple of `gap`, at least `gap`
-    /// bytes after the last window.
+    /// Returns the first offset of the next window that will be added: a multiple of `gap`, at
+    /// least `gap` bytes after the last window.
     fn next_offset(&self, gap: usize) -> usize {
         let last = self.list().last().map_or(self.own, |window| window.offsets.end);
         last.next_multiple_of(gap).saturating_add(gap)

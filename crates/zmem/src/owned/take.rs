@@ -148,7 +148,7 @@ impl<'p> OwnedSet<'p> {
         has.then(|| OwnedRun::new(self.pager, block..block + 1, State::Resident))
     }
 
-    /// Makes blocks absent, and frees their pages. Each of `blocks` is in the set or already
+    /// Makes `blocks` absent, and frees their pages. Each of `blocks` is in the set or already
     /// absent.
     pub(crate) fn drop_pages(&self, blocks: Range<usize>) -> Result<(), Errno> {
         let Pager { backend, memory, .. } = self.pager;

@@ -7,7 +7,8 @@ use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::thread;
 
-/// A queue, the copies in its slots, and for each block the number of times that it was taken.
+/// A queue, the copies in its slots, and for each block the number of times that the block was
+/// taken.
 struct Scene {
     queue: Queue,
     data: [UnsafeCell<usize>; 2],

@@ -1,4 +1,5 @@
-//! Loom models of threads at safepoints, and of a thread that is alone. `make loom` runs them.
+//! Loom models of threads at safepoints, and of a thread that keeps the others there. `make loom`
+//! runs them.
 #![allow(unsafe_code)]
 
 use super::*;
@@ -20,7 +21,7 @@ impl Scene {
         Arc::new(Scene { safepoint, memory: UnsafeCell::new(0), shared })
     }
 
-    /// Changes all memory if this thread can be alone. Returns whether the thread was alone.
+    /// Changes all memory if all other threads are at safepoints. Returns whether they were.
     fn change(&self) -> bool {
         self.change_if(self.safepoint.try_stop())
     }
@@ -55,7 +56,7 @@ impl Scene {
 }
 
 /// Runs `this` in one thread, and `other` in a second thread, which then ends. Asserts that the
-/// first thread is then alone.
+/// first thread is then the only counted thread.
 fn beside(this: fn(&Scene), other: fn(&Scene)) {
     loom::model(move || {
         let scene = Scene::new(2);
@@ -71,8 +72,8 @@ fn beside(this: fn(&Scene), other: fn(&Scene)) {
     });
 }
 
-/// No thread accesses memory while another thread is alone. A thread that waits to leave its
-/// safepoint continues after `resume`.
+/// While a thread keeps the others at safepoints, the others access no memory. A thread that waits
+/// to leave its safepoint continues after `resume`.
 #[test]
 fn loom_a_wait_against_changes() {
     let this = |scene: &Scene| {
@@ -87,7 +88,7 @@ fn loom_a_wait_against_changes() {
     });
 }
 
-/// Each of two threads may be alone for a time, and then wakes the other thread.
+/// Each of two threads may keep the other at a safepoint for a time, and then wakes it.
 #[test]
 fn loom_both_wait_and_change() {
     let this = |scene: &Scene| {
@@ -102,7 +103,7 @@ fn loom_both_wait_and_change() {
     });
 }
 
-/// Two threads try at the same time to be alone. Each attempt can succeed or fail.
+/// Two threads try at the same time to stop each other. Each attempt can succeed or fail.
 #[test]
 fn loom_both_stop() {
     let this = |scene: &Scene| {
@@ -117,7 +118,7 @@ fn loom_both_stop() {
     });
 }
 
-/// After a failed attempt to be alone, threads that wait to leave their safepoints continue.
+/// After a failed call of `stop`, threads that wait to leave their safepoints continue.
 #[test]
 fn loom_a_stop_in_vain() {
     let this = |scene: &Scene| {

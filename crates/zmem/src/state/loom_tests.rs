@@ -78,7 +78,8 @@ impl Scene {
         }
     }
 
-    /// Models an eviction. Opens the block if it is shared, puts it in probation, and stores it.
+    /// Models an eviction, which opens the block if it is shared, puts it in probation, and stores
+    /// it.
     fn evict(&self) {
         let seen = self.word.load();
         if seen.state() == State::Shared && self.word.try_own(seen) {
@@ -134,8 +135,8 @@ impl Scene {
     }
 }
 
-/// Returns the maximum number of preemptions. In `make test`, the number is smaller for three
-/// threads, because models of three threads take longest.
+/// Returns loom's bound on the preemptions in a model of `threads` threads. In `make test`, the
+/// number is smaller for three threads, because models of three threads take longest.
 fn depth(threads: usize) -> usize {
     if threads > 2 && std::env::var_os("UZRAM_LONG").is_none() { 2 } else { 3 }
 }

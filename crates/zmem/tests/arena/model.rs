@@ -221,8 +221,9 @@ fn windows_are_as_the_rest_of_the_arena() {
     }
 }
 
-/// A thread that is alone drops pages of a whole clock window by one call. No clock window has
-/// blocks of two windows of an arena, even if blocks are large because few mappings are permitted.
+/// While no other thread runs, a thread drops the pages of a whole clock window by one call. No
+/// clock window has blocks of two windows of an arena, even if blocks are large because few
+/// mappings are permitted.
 #[test]
 fn windows_of_large_blocks_are_evicted_apart() {
     install();

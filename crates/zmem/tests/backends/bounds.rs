@@ -24,7 +24,7 @@ fn mappings_stay_below_half_of_what_may_be() {
         (BackendKind::Signal, scaled(128, 4096) * MIB, BlockOrder::Fixed(0), None),
         (BackendKind::SignalMappings, 48 * MIB, BlockOrder::Fixed(0), Some(8 * MIB as u64)),
         (BackendKind::SignalMappings, 256 * MIB, BlockOrder::Fixed(4), Some(16 * MIB as u64)),
-        // Blocks of this region are larger than the requested order.
+        // The blocks of this region are larger than the requested 4096 bytes.
         (BackendKind::SignalMappings, 300 * MIB, BlockOrder::Fixed(0), Some(32 * MIB as u64)),
         (BackendKind::SignalRemap, 48 * MIB, BlockOrder::Fixed(0), Some(8 * MIB as u64)),
     ];
@@ -87,9 +87,9 @@ fn moved_neighbours_are_one_mapping() {
     });
 }
 
-/// Returns the resident bytes of a process, except pages of files, which do not belong to the
-/// region. The file `smaps` is not used, because the kernel computes it address by address. It
-/// could count a page that moves during this time twice.
+/// Returns the number of resident bytes of a process, without the pages of files, which do not
+/// belong to the region. The file `smaps` is not used, because the kernel computes it address by
+/// address. If a page moves during the computation, it could be counted twice.
 fn resident(process: i32) -> Option<u64> {
     let text = read_to_string(format!("/proc/{process}/status")).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("RssAnon:"))?;

@@ -17,7 +17,7 @@ fn region(backend: BackendKind) -> Region {
     Region::new(16 * MIB, options).unwrap()
 }
 
-/// Writes the number of the page, and `whose`, to each page.
+/// Writes the page's number and copies of `whose` to each page.
 fn write(region: &mut [u8], whose: u8) {
     for (nth, page) in region.chunks_mut(PAGE).enumerate() {
         page[..4].copy_from_slice(&(nth as u32).to_le_bytes());
@@ -152,7 +152,7 @@ fn a_fork_waits_for_no_whole_call() {
     region.check();
 }
 
-/// Returns the bytes of this process's address space.
+/// Returns the size of this process's address space in bytes.
 fn address_space() -> usize {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmSize:")).unwrap();

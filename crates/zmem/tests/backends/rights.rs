@@ -6,8 +6,8 @@ use testkit::child::in_child;
 use testkit::rights;
 use zmem::{BackendKind, Error, Options, Region};
 
-/// Further system calls that the filter refuses. Older containers refuse these calls, or the calls
-/// need privileges.
+/// Further system calls that the filter refuses, because older containers refuse them or they need
+/// privileges.
 const REFUSED: [i64; 3] =
     [libc::SYS_process_vm_readv, libc::SYS_process_vm_writev, libc::SYS_ptrace];
 

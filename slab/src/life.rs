@@ -154,8 +154,9 @@ unsafe fn repair_slabs(depot: &Depot, number: Number) {
     }
     drop(locked);
     for id in lost {
-        // Frees the slab without calling destructors, because some objects may have been destroyed
-        // already. SAFETY: the thread that created or unlinked the slab does not exist any more.
+        // The slab is freed without calls of destructors, because some objects may have been
+        // destroyed already.
+        // SAFETY: the thread that created or unlinked the slab does not exist any more.
         unsafe { grow::give_back(depot, id) };
     }
 }

@@ -417,8 +417,7 @@ fn what_came_to_the_file_since_the_start_stays() {
     assert!(fs::read(&saved).unwrap() != earlier && places.is_saved("to/saved"));
 }
 
-/// A timer can save the disk repeatedly. Even a save at the server's end is not treated as a change
-/// by another program.
+/// A timer can save the disk repeatedly. Even a save at the end is no change by another program.
 #[test]
 fn a_save_to_the_file_at_the_moment_of_the_end_leaves_it_to_the_end() {
     for round in 0..30 {

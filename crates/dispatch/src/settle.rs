@@ -24,7 +24,7 @@ const EFAULT: usize = -(libc::EFAULT as isize) as usize;
 
 fn slot(context: &Context, at: usize) -> usize {
     // The thread has just written the slot. If the slot can't be read, the program continues at
-    // address 0, where it faults.
+    // address 0, and faults.
     user::read(context.stack_pointer().wrapping_add(at)).unwrap_or(0)
 }
 

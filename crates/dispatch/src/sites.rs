@@ -119,8 +119,8 @@ fn write_tail(memory: &Writer, code: &[u8]) -> Option<usize> {
     memory.write(tail, code).then_some(tail)
 }
 
-/// Restores the instructions of sites whose code or stub lies in pages of `range`. A hook calls this
-/// function before mappings in `range` change. Returns false if an instruction could not be
+/// Restores the instructions of sites whose code or stub lies in pages of `range`. A hook calls
+/// this function before mappings in `range` change. Returns false if an instruction could not be
 /// restored and its jump would lead to other code, because the stub or pad lies in `range` or the
 /// jump is moved.
 pub fn release(range: &Range<usize>, is_moved: bool) -> bool {

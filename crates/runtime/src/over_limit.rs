@@ -63,7 +63,7 @@ pub(crate) fn warn_if_over_limit(program: &Program) {
 }
 
 /// When a group's first process ends, reports that the processes temporarily exceeded the limit.
-/// Reports nothing if the group has already reported that the limit can't be kept.
+/// Reports nothing after the group's report that the limit can't be kept.
 pub(crate) fn warn_if_exceeded(program: &Program) {
     let may_say = || program.may_say();
     let Some(exceeded) = program.member().and_then(|member| Exceeded::take(member, may_say)) else {

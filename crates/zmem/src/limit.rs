@@ -186,9 +186,9 @@ impl Limit {
         self.tables.fetch_sub(bytes as u64, Relaxed);
     }
 
-    /// Returns whether page tables and the words of blocks use so much memory that chunks should be
-    /// closed. Closing a chunk of 2 MiB takes about 20 us, and makes the next access to the chunk
-    /// 20 us slower.
+    /// Returns true if chunks should be closed, because page tables and the words of blocks use too
+    /// much memory. Closing a chunk of 2 MiB takes about 20 us, and makes the next access to the
+    /// chunk 20 us slower.
     pub(crate) fn has_many_tables(&self) -> bool {
         self.get().is_none_or(|limit| self.tables.load(Relaxed) > limit / TABLES_SHARE)
     }

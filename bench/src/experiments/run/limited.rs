@@ -181,7 +181,7 @@ impl Bench {
         self.peak(trial, turns.iter().any(Turn::is_cut_off), report)
     }
 
-    /// Reports the run of a program whose garbage collector, instead of `uzram run`, keeps the limit.
+    /// Reports the run of a program alone, with a heap that its garbage collector limits.
     fn heap_limited(
         &self,
         trial: &Trial<'_>,

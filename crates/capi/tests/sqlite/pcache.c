@@ -16,7 +16,7 @@
 enum { PAGE_BYTES = 4096, BUCKETS = 8192 };
 
 struct page {
-    sqlite3_pcache_page page; /* what SQLite sees; first, so that both have one address */
+    sqlite3_pcache_page page; /* SQLite's part; first, so that both have one address */
     uint64_t slot;            /* the page's slot in the region */
     unsigned key;
     uzram_region_locked *locked; /* the lock while the page is pinned */

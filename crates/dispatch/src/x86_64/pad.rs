@@ -36,8 +36,8 @@ pub(crate) fn is_one_unit(site: usize) -> bool {
     site / UNIT == (site + CALL_BYTES - 1) / UNIT
 }
 
-/// Returns true if a byte before a site may be a prefix of the `syscall`. With a prefix, `hlt` would
-/// fault at another address.
+/// Returns true if a byte before a site may be a prefix of the `syscall`. With a prefix, `hlt`
+/// would fault at another address.
 pub(crate) fn is_prefix(byte: u8) -> bool {
     (0x40..0x50).contains(&byte)
 }

@@ -69,7 +69,7 @@ impl<'b> Tail<'b> {
     ///
     /// If the shorter block does not decompress to [`short_bytes`](Self::short_bytes) bytes, the
     /// original block does not end in this tail. If the length is equal and the block is valid, the
-    /// original block ends in this tail, because the removed bytes add so much output only as bytes
+    /// original block ends in this tail, because the removed bytes give this length only as bytes
     /// of a length. A damaged block can decompress to wrong bytes of the right length.
     pub(super) fn shortened<'r>(&self, room: &'r mut [u8]) -> Option<&'r [u8]> {
         let (head, end) = room.split_at_mut_checked(self.head.len())?;

@@ -31,8 +31,8 @@ use std::sync::Arc;
 #[derive(Debug, Default)]
 struct State {
     tree: SlabTree,
-    /// Of the slabs with a free object, the slab at the lowest offset, or `None` if this slab is
-    /// not known.
+    /// The slab at the lowest offset of all slabs with a free object, or `None` if this slab is not
+    /// known.
     lowest: Option<ExtentId>,
     stat: CacheStat,
     /// The number of retained pages that are being released.

@@ -145,10 +145,11 @@ unsafe fn free_locked(mut locked: Locked<'_>, id: ExtentId, index: usize) -> boo
 /// slab.
 fn drain_remote(depot: &Depot, id: ExtentId) {
     let mut locked = depot.lock();
-    // The slab may have been reclaimed together with its bits. The slab's extent can then belong to
-    // another cache, or to a slab under construction. So the function first checks that the slab is
-    // attached to this cache (sl-H2). An attached slab in no list belongs to a thread or to the
-    // reserve. Its remote bits are drained when the slab enters a list (sl-B1).
+    // Before this thread took the lock, another thread may have reclaimed the slab and freed its
+    // bits. The slab's extent can then belong to another cache, or to a slab under construction. So
+    // the function first checks that the slab is attached to this cache (sl-H2). An attached slab
+    // in no list belongs to a thread or to the reserve. Its remote bits are drained when the slab
+    // enters a list (sl-B1).
     if depot.is_attached(id) && List::of_slab(depot.slab(id)) != List::Unlisted {
         let found = locked.slab(id).drain_remote();
         locked.lists.active -= found;

@@ -180,8 +180,8 @@ impl Memory for Any<'_> {
     }
 }
 
-/// For any call, arguments and memory: ranges lie within the address space, memory is read only
-/// after it was reported, and the walk ends.
+/// For any call, arguments and memory contents, `ranges` reports only ranges within the address
+/// space, reads only memory that it has reported before, and returns.
 #[test]
 fn nothing_impossible_is_reported() {
     let mut choices = Choices::seeded(seed(41));

@@ -33,7 +33,7 @@ pub unsafe extern "C" fn uzram_cache_new(
 ) -> c_int {
     answer(|| {
         put(out, "the place of the new cache", || {
-            // SAFETY: as the caller guarantees.
+            // SAFETY: the C caller keeps the rules in `border`.
             let options = unsafe { border::options(options)? };
             refuse_unknown(options.flags, CACHE_DEBUG)?;
             // SAFETY: as above.
@@ -62,7 +62,7 @@ pub unsafe extern "C" fn uzram_cache_new(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn uzram_cache_destroy(cache: *mut Cache) -> c_int {
     answer(|| {
-        // SAFETY: as the caller guarantees.
+        // SAFETY: C passes NULL or the result of `uzram_cache_new`.
         let Some(Cache(inner)) = (unsafe { cache.as_ref() }) else { return Ok(()) };
         let objects = inner.in_use();
         if objects > 0 {
@@ -98,7 +98,7 @@ pub unsafe extern "C" fn uzram_cache_free(cache: Option<&Cache>, object: *mut c_
     answer_at_once(|| {
         let cache = of(cache)?;
         let Some(object) = NonNull::new(object.cast()) else { return Ok(()) };
-        // SAFETY: as the caller guarantees.
+        // SAFETY: the C caller keeps the conditions in this function's documentation.
         unsafe { cache.free(object)? };
         Ok(())
     })
@@ -136,7 +136,7 @@ pub unsafe extern "C" fn uzram_cache_stat(cache: Option<&Cache>, out: *mut Cache
             refused: counts.refused as u64,
             total_bytes: cache.arena().bytes() as u64,
         };
-        // SAFETY: as the caller guarantees.
+        // SAFETY: the C caller keeps the rules in `border`.
         unsafe { border::fill(out, stat) }
     })
 }

@@ -52,7 +52,7 @@ unsafe fn config(options: &DeviceOptions) -> Result<Config, Failure> {
         (DEVICE_TRACK_ACCESS | DEVICE_CHECKSUMS | DEVICE_LEAVE_AT_FORK).into(),
     )?;
     let mut config = Config::new(options.disksize)?;
-    // SAFETY: as the caller guarantees.
+    // SAFETY: the C caller keeps the rules in `border`.
     if let Some(name) = unsafe { border::text(options.algorithm)? } {
         config.algorithm = by_name(name)?;
     }
@@ -61,7 +61,7 @@ unsafe fn config(options: &DeviceOptions) -> Result<Config, Failure> {
         config.block = options.block as usize;
     }
     for (name, algorithm) in options.recompression.iter().zip(&mut config.recompression) {
-        // SAFETY: as the caller guarantees.
+        // SAFETY: the C caller keeps the rules in `border`.
         if let Some(name) = unsafe { border::text(*name)? } {
             *algorithm = Some(Algorithm::new(by_name(name)?));
         }
@@ -76,7 +76,7 @@ unsafe fn config(options: &DeviceOptions) -> Result<Config, Failure> {
     }
     config.check_size()?;
     if !options.backing_path.is_null() {
-        // SAFETY: as the caller guarantees.
+        // SAFETY: the C caller keeps the rules in `border`.
         let path = unsafe { border::path(options.backing_path)? };
         config.backing = Some(Arc::new(backing::opened(path, options.backing_bytes)?));
     }
@@ -94,7 +94,7 @@ pub unsafe extern "C" fn uzram_device_new(
 ) -> c_int {
     answer(|| {
         put(out, "the place of the new device", || {
-            // SAFETY: as the caller guarantees.
+            // SAFETY: the C caller keeps the rules in `border`.
             let options = unsafe { border::options(options)? };
             // SAFETY: as above.
             let device = uzram::Device::new(unsafe { config(&options)? });
@@ -122,7 +122,7 @@ pub unsafe extern "C" fn uzram_device_write(
     start: *const c_void,
     len: u64,
 ) -> c_int {
-    // SAFETY: as the caller guarantees.
+    // SAFETY: the C caller keeps the rules in `border`.
     answer(|| Ok(of(device)?.write(offset, unsafe { border::bytes(start, len)? })?))
 }
 
@@ -137,7 +137,7 @@ pub unsafe extern "C" fn uzram_device_read(
     start: *mut c_void,
     len: u64,
 ) -> c_int {
-    // SAFETY: as the caller guarantees.
+    // SAFETY: the C caller keeps the rules in `border`.
     answer(|| Ok(of(device)?.read(offset, unsafe { border::bytes_mut(start, len)? })?))
 }
 
@@ -202,7 +202,7 @@ pub unsafe extern "C" fn uzram_device_stat(device: Option<&Device>, out: *mut De
             failed_writes: io.failed_writes,
             backing_bytes: device.bd_stat().bd_count * 4096,
         };
-        // SAFETY: as the caller guarantees.
+        // SAFETY: the C caller keeps the rules in `border`.
         unsafe { border::fill(out, stat) }
     })
 }

@@ -52,7 +52,7 @@ pub unsafe extern "C" fn uzram_device_recompress(
 ) -> c_int {
     answer(|| {
         let device = of(device)?;
-        // SAFETY: as the caller guarantees.
+        // SAFETY: the C caller keeps the rules in `border`.
         let options = unsafe {
             border::check_optional(out)?;
             border::options(options)?
@@ -72,7 +72,7 @@ pub unsafe extern "C" fn uzram_device_recompress(
             touched: done.touched,
             damaged: done.damaged.count,
         };
-        // SAFETY: as the caller guarantees.
+        // SAFETY: the C caller keeps the rules in `border`.
         if out.is_null() { Ok(()) } else { unsafe { border::fill(out, told) } }
     })
 }
@@ -89,7 +89,7 @@ pub unsafe extern "C" fn uzram_device_write_back(
 ) -> c_int {
     answer(|| {
         let device = of(device)?;
-        // SAFETY: as the caller guarantees.
+        // SAFETY: the C caller keeps the rules in `border`.
         unsafe { border::check_optional(out)? };
         let done = device.write_back(&selection(which)?)?;
         let told = WrittenBack {
@@ -100,7 +100,7 @@ pub unsafe extern "C" fn uzram_device_write_back(
             touched: done.touched,
             damaged: done.damaged.count,
         };
-        // SAFETY: as the caller guarantees.
+        // SAFETY: the C caller keeps the rules in `border`.
         if out.is_null() { Ok(()) } else { unsafe { border::fill(out, told) } }
     })
 }
@@ -116,7 +116,7 @@ pub unsafe extern "C" fn uzram_device_save(
     lost_slots: Option<&mut u64>,
 ) -> c_int {
     answer(|| {
-        // SAFETY: as the caller guarantees.
+        // SAFETY: the C caller keeps the rules in `border`.
         let path = unsafe { border::path(path)? };
         let saved = of(device)?.save(SaveTo::File(path), &SaveOptions::default())?;
         if let Some(lost_slots) = lost_slots {
@@ -141,7 +141,7 @@ pub unsafe extern "C" fn uzram_device_restore(
         let device = of(device)?;
         refuse_unknown(flags.into(), RESTORE_SALVAGE.into())?;
         let damage = if flags & RESTORE_SALVAGE != 0 { Damage::Salvage } else { Damage::Refuse };
-        // SAFETY: as the caller guarantees.
+        // SAFETY: the C caller keeps the rules in `border`.
         let restored = device.restore(unsafe { border::path(path)? }, damage)?;
         if let Some(lost_bytes) = lost_bytes {
             *lost_bytes = restored.lost.iter().map(|range| range.end - range.start).sum();

@@ -58,7 +58,7 @@ pub unsafe extern "C" fn uzram_lru_new(
 ) -> c_int {
     answer(|| {
         put(out, "the place of the new cache", || {
-            // SAFETY: as the caller guarantees.
+            // SAFETY: the C caller keeps the rules in `border`.
             let options = unsafe { border::options(options)? };
             refuse_unknown(options.flags.into(), LRU_NO_DICTIONARY.into())?;
             let limit = usize::try_from(options.limit).unwrap_or(usize::MAX);
@@ -104,7 +104,7 @@ pub unsafe extern "C" fn uzram_lru_put(
     value_bytes: u64,
 ) -> c_int {
     answer(|| {
-        // SAFETY: as the caller guarantees.
+        // SAFETY: the C caller keeps the rules in `border`.
         let key = unsafe { border::bytes(key, key_bytes)? };
         // SAFETY: as above.
         let value = unsafe { border::bytes(value, value_bytes)? };
@@ -123,7 +123,7 @@ unsafe fn read(
     get: impl FnOnce(&[u8], &mut [u8]) -> Result<Option<usize>, Failure>,
 ) -> Result<(), Failure> {
     // The key is copied, because it can lie in the memory to which the value is written.
-    // SAFETY: as the caller guarantees.
+    // SAFETY: the C caller keeps the rules in `border`.
     let key: Box<[u8]> = unsafe { border::bytes(key, key_bytes)? }.into();
     // SAFETY: as above. No other reference to this memory exists.
     let room = unsafe { border::bytes_mut(start, len)? };
@@ -149,7 +149,7 @@ pub unsafe extern "C" fn uzram_lru_get(
 ) -> c_int {
     answer(|| {
         let get = |key: &[u8], room: &mut [u8]| Ok(of(lru)?.get_into(key, room)?);
-        // SAFETY: as the caller guarantees.
+        // SAFETY: the C caller keeps the rules in `border`.
         unsafe { read((key, key_bytes), (start, len), value_bytes, get) }
     })
 }
@@ -169,7 +169,7 @@ pub unsafe extern "C" fn uzram_lru_peek(
 ) -> c_int {
     answer(|| {
         let peek = |key: &[u8], room: &mut [u8]| Ok(of(lru)?.peek_into(key, room)?);
-        // SAFETY: as the caller guarantees.
+        // SAFETY: the C caller keeps the rules in `border`.
         unsafe { read((key, key_bytes), (start, len), value_bytes, peek) }
     })
 }
@@ -185,7 +185,7 @@ pub unsafe extern "C" fn uzram_lru_remove(
     key_bytes: u64,
 ) -> c_int {
     answer(|| {
-        // SAFETY: as the caller guarantees.
+        // SAFETY: the C caller keeps the rules in `border`.
         let key = unsafe { border::bytes(key, key_bytes)? };
         found(of(lru)?.remove(key).then_some(()))
     })
@@ -220,7 +220,7 @@ pub unsafe extern "C" fn uzram_lru_stat(lru: Option<&Lru>, out: *mut LruStat) ->
             misses: stats.misses,
             evictions: stats.evictions,
         };
-        // SAFETY: as the caller guarantees.
+        // SAFETY: the C caller keeps the rules in `border`.
         unsafe { border::fill(out, stat) }
     })
 }

@@ -37,7 +37,7 @@ pub unsafe extern "C" fn uzram_pool_new(
 ) -> c_int {
     answer(|| {
         put(out, "the place of the new pool", || {
-            // SAFETY: as the caller guarantees.
+            // SAFETY: the C caller keeps the rules in `border`.
             let options = unsafe { border::options(options)? };
             refuse_unknown(options.flags, POOL_COMPACT_IN_BACKGROUND | POOL_LEAVE_AT_FORK)?;
             let in_children = options.flags & POOL_LEAVE_AT_FORK == 0;
@@ -72,7 +72,7 @@ pub unsafe extern "C" fn uzram_pool_store(
 ) -> c_int {
     answer(|| {
         let handle = given(handle, "the place of the handle")?;
-        // SAFETY: as the caller guarantees.
+        // SAFETY: the C caller keeps the rules in `border`.
         handle.set(of(pool)?.store(unsafe { border::bytes(start, len)? })?.into_raw());
         Ok(())
     })
@@ -92,7 +92,7 @@ pub unsafe extern "C" fn uzram_pool_read(
 ) -> c_int {
     answer(|| {
         let pool = of(pool)?;
-        // SAFETY: as the caller guarantees.
+        // SAFETY: the C caller keeps the rules in `border`.
         let room = unsafe { border::bytes_mut(start, len)? };
         let handle = Handle::from_raw(handle)?;
         let object = pool.read(&handle)?;
@@ -117,7 +117,7 @@ pub unsafe extern "C" fn uzram_pool_write(
     len: u64,
 ) -> c_int {
     answer(|| {
-        // SAFETY: as the caller guarantees.
+        // SAFETY: the C caller keeps the rules in `border`.
         let bytes = unsafe { border::bytes(start, len)? };
         Ok(of(pool)?.write(&Handle::from_raw(handle)?, bytes)?)
     })
@@ -166,7 +166,7 @@ pub unsafe extern "C" fn uzram_pool_stat(pool: Option<&Pool>, out: *mut PoolStat
             freeable_bytes: pool.freeable() as u64,
             object_bytes_max: pool.largest() as u64,
         };
-        // SAFETY: as the caller guarantees.
+        // SAFETY: the C caller keeps the rules in `border`.
         unsafe { border::fill(out, stat) }
     })
 }

@@ -68,7 +68,7 @@ unsafe fn how(options: &RegionOptions) -> Result<uzram::RegionOptions, Failure> 
         checksums: flags & REGION_CHECKSUMS != 0,
         ..uzram::RegionOptions::default()
     };
-    // SAFETY: as the caller guarantees.
+    // SAFETY: the C caller keeps the rules in `border`.
     if let Some(name) = unsafe { border::text(options.algorithm)? } {
         how.codec = by_name(name)?;
     }
@@ -92,10 +92,10 @@ pub unsafe extern "C" fn uzram_region_new(
 ) -> c_int {
     answer(|| {
         put(out, "the place of the new region", || {
-            // SAFETY: as the caller guarantees.
+            // SAFETY: the C caller keeps the rules in `border`.
             let options = unsafe { border::options(options)? };
             let bytes = usize::try_from(options.bytes).unwrap_or(usize::MAX);
-            // SAFETY: as the caller guarantees.
+            // SAFETY: the C caller keeps the rules in `border`.
             let region = uzram::Region::new(bytes, unsafe { how(&options)? })?;
             Ok(Box::new(Region(Arc::new(region))))
         })
@@ -185,8 +185,8 @@ pub unsafe extern "C" fn uzram_region_discard(
 ) -> c_int {
     answer(|| {
         let (region, range) = (of(region)?, range(offset, len)?);
-        // SAFETY: as the caller guarantees, no other thread accesses the range. No reference to the
-        // range exists.
+        // SAFETY: the C caller guarantees that no other thread accesses the range. No reference to
+        // the range exists.
         unsafe { region.dont_need_shared(range)? };
         Ok(())
     })
@@ -235,7 +235,7 @@ pub unsafe extern "C" fn uzram_region_stat(region: Option<&Region>, out: *mut Re
             filled: stats.filled,
             evicted: stats.evicted,
         };
-        // SAFETY: as the caller guarantees.
+        // SAFETY: the C caller keeps the rules in `border`.
         unsafe { border::fill(out, stat) }
     })
 }

@@ -138,8 +138,8 @@ fn ended(mut server: Server) {
     assert!(took < Duration::from_secs(30), "{took:?}");
 }
 
-/// Runs all operations on a file system. The file system lies on a loop device whose file is the
-/// mounted disk.
+/// Exercises a file by `fsx`. The file lies in a file system on a loop device, whose backing file
+/// is the mounted disk.
 fn fsx_on_a_file_system(make: &str, check: &str) {
     let program = make.split(' ').next().unwrap();
     if !Path::new("/usr/sbin").join(program).exists() {

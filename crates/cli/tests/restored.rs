@@ -33,7 +33,7 @@ fn images_take_what_is_stored_and_not_what_the_disk_has() {
     saved(&file, Config::new(bytes).unwrap(), |device| {
         at.iter().for_each(|&at| device.write(at, &text(at, 4096)).unwrap());
     });
-    // Writing the whole disk instead would take hours.
+    // If `restore` wrote all 256 GiB to the image, it would take hours.
     let ended = within(patience(), || restore(&["--output", image.to_str().unwrap()], &file));
     assert_eq!(ended.code, Some(0), "{ended:?}");
     let metadata = fs::metadata(&image).unwrap();

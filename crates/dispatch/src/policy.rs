@@ -3,8 +3,9 @@
 
 // Sites and simple calls
 
-/// The number of simple calls that a site makes before its instruction is replaced. A replacement
-/// takes a dozen system calls, so only frequently used sites are replaced.
+/// The number of simple calls (`simple.rs`) that a `syscall` instruction makes before it is
+/// replaced by a jump. A replacement takes a dozen system calls, so only frequently used
+/// instructions are replaced.
 pub(crate) const SITE_CALLS: u32 = 16;
 /// The maximum number of sites, and of their tails. Programs make most calls from few instructions.
 pub(crate) const SITES: usize = 256;

@@ -6,8 +6,8 @@
 //! ```
 //! di-15: when the `ptrace` call returns, the stopped thread holds no lock or other resource of the
 //! hook. The stopped thread is in the program's code, or in a system call that the hook has passed
-//! to the kernel. So the tracing process can access all memory. The program's `wait4` still reports
-//! the stop, because the stop was left waitable.
+//! to the kernel. So the tracing process can access any memory without waiting for the stopped
+//! thread. The program's `wait4` still reports the stop, because the stop was left waitable.
 //!
 //! # Safety
 //! The program's process traces the thread, so the program could make these calls itself.

@@ -34,7 +34,8 @@ impl Shares {
         let shared = |of: &Part<'_, u64>, with: &Part<'_, u64>| {
             match of.inherited.wrapping_sub(*with.changed) {
                 shared if shared < LIFE => shared.min(*parent.held),
-                // Either all shared memory has changed, or another process uses the parent's slot.
+                // The difference is negative. Either more bytes have changed than were shared, or a
+                // later process in the parent's slot has increased `changed` by `LIFE`.
                 _ => 0,
             }
         };
@@ -72,8 +73,8 @@ pub(crate) struct Said {
     pub(crate) life: AtomicU64,
 }
 
-/// The counts of the memory that a child inherits in a fork: of the compressed pool, and of
-/// resident blocks.
+/// This process's counts of the memory that children share: those of the compressed pool, and those
+/// of closed blocks.
 #[derive(Debug, Default)]
 pub(crate) struct Sharing {
     pub(crate) pool: Said,

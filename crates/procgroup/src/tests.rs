@@ -439,8 +439,8 @@ fn a_limit_that_was_exceeded_is_reported_once_with_the_most_memory() {
     assert_eq!(take(false), None);
     let held = Exceeded { held: 1200, process: own_number(), name, most: 900 };
     assert_eq!((take(true), take(true)), (Some(held), None));
-    // This message is reported only once. If the message that the limit can't be kept was reported
-    // before, this message is not reported at all.
+    // The excess is reported only once. If the message that the limit can't be kept was reported,
+    // the excess is not reported.
     note(5000, 300);
     assert_eq!(take(true), None);
     group.head().reported.store(1, Relaxed);

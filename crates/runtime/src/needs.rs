@@ -87,8 +87,9 @@ impl Effect {
     }
 }
 
-/// Returns the calls that hosts need, with arguments that filters check: calls that map a host,
-/// write its stubs, and create and prepare a helper or a thread of the runtime.
+/// Returns the calls that a host (the program that loads the runtime) needs, with the arguments
+/// that filters check. Among these calls are those that map the host, write its stubs, and create
+/// and prepare a helper or a thread of the runtime.
 fn of_hosts() -> Vec<(i64, [usize; 6])> {
     let code = (PROT_READ | PROT_EXEC) as usize;
     let mapped = [

@@ -23,7 +23,8 @@ struct Unmanaged {
 /// Reports, once per group, that the limit can't be kept, if this process's standard error is that
 /// of `uzram run`.
 pub(crate) fn warn_if_over_limit(program: &Program) {
-    /// The number of times that this process left the message to another process.
+    /// The number of times that this process did not report, because the process with the most
+    /// unevictable memory should report.
     static LEFT: AtomicU32 = AtomicU32::new(0);
     let may_say = |over_limit: &OverLimit| {
         // A filter can kill the process for calls that the program does not make itself.

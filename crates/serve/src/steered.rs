@@ -84,8 +84,8 @@ fn path<'t>(name: &'static str, text: &'t str) -> Result<&'t Path, Refusal> {
     Ok(Path::new(text))
 }
 
-/// Sets an attribute, for the control socket and for the mount. If the attribute is `save` or
-/// `restore`, passes the request to the server.
+/// Sets an attribute that a client has written through the control socket or the mount. If the
+/// attribute is `save` or `restore`, passes the request to the server.
 pub(crate) fn store(steered: &dyn Steered, name: &str, value: &str) -> Result<(), Refusal> {
     match name {
         "save" => {

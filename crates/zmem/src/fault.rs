@@ -24,7 +24,7 @@ pub(crate) enum Verdict {
     Unchanged { closings: u32, most: u32 },
 }
 
-/// Handles a fault of the thread `toucher` at `address`. `buf` is a context's buffer.
+/// Handles a fault of the thread `toucher` at `address`. `buf` is the buffer of a `HandlerContext`.
 pub(crate) fn handle(pager: &Pager, address: usize, toucher: Toucher, buf: &mut [u8]) -> Verdict {
     let began = Instant::now();
     let Some(offset) = pager.memory.offset_of(address) else {

@@ -234,8 +234,8 @@ pub(crate) const FORK_TIME: Duration = Duration::from_millis(20);
 /// After a failed attempt to stop the world, this number of further attempts of the same thread
 /// make no system call and wait for no other thread.
 pub(crate) const ASKED_LATER: u32 = 16;
-/// If threads are counted (`SAFEPOINT`), each further failure of a thread doubles the number of
-/// attempts that it skips in this way, up to this number.
+/// The maximum number of these attempts. If `SAFEPOINT` counts the threads, each further failure of
+/// `Safepoint::stop` doubles the number, and a success resets it to `ASKED_LATER`.
 pub(crate) const ASKED_LATER_MAX: u32 = 64;
 /// A thread that waits for a change of a safepoint's word loads the word this number of times. Each
 /// load takes some 25 ns. Then `Safepoint::leave` waits in the kernel, and `Safepoint::stop` fails.

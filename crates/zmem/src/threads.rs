@@ -24,7 +24,7 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst, fence};
 
 /// The number of links of /proc/self/task in addition to one link for each thread.
 const LINKS: usize = 2;
-/// The value that is added to `OWN` to count one change in the upper half.
+/// One in the upper half of `OWN`, which counts the changes of the number of threads.
 const CHANGE: u64 = 1 << 32;
 
 /// The number of this crate's threads (lower half), and the number of times that this number has

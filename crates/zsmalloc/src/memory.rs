@@ -250,8 +250,8 @@ impl Memory {
     /// Frees a header.
     ///
     /// # Safety
-    /// This module created the header for `objects` objects, it is attached to no zspage, and no
-    /// thread reads it any more.
+    /// This module created the header for `objects` objects. The header is attached to no zspage,
+    /// and no thread reads it any more.
     pub(crate) unsafe fn free_header(&self, objects: u32, header: NonNull<u8>) {
         // SAFETY: the caller guarantees that the header is for `objects`, so it belongs to this
         // cache.

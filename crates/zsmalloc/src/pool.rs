@@ -133,8 +133,8 @@ impl Pool {
     /// while the guard exists.
     #[doc(alias = "zs_obj_read_begin")]
     ///
-    /// The guard also borrows the handle, so the caller can't free the object during that time. The
-    /// free would wait forever. An object has at most six guards at a time. A seventh call waits
+    /// The guard also borrows the handle, because a thread that freed the object while it held the
+    /// guard would wait forever. An object has at most six guards at a time. A seventh call waits
     /// until a guard is dropped.
     pub fn read<'a>(&'a self, handle: &'a Handle) -> Result<ReadGuard<'a>, Error> {
         let pin = self.core.read_if(handle.index(), |row| self.names(handle, row))?;

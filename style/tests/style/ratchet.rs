@@ -11,7 +11,7 @@ use std::sync::{Mutex, PoisonError};
 use crate::tree;
 
 const FILE: &str = "style/ratchet.txt";
-/// The maximum number of violations that are listed for a place.
+/// The maximum number of violations that the message about a place lists.
 const LISTED: usize = 60;
 /// A test locks this mutex while it changes the table's file, because tests run in parallel.
 static WRITING: Mutex<()> = Mutex::new(());

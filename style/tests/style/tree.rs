@@ -117,7 +117,7 @@ impl Tree {
                 .is_some_and(|(path, _)| path.starts_with(&inside))
     }
 
-    /// Returns whether a file's path ends with `end`.
+    /// Returns true if the path of any file ends with a slash and `end`.
     pub fn has_end(&self, end: &str) -> bool {
         let end = format!("/{end}");
         self.files.keys().any(|path| path.ends_with(&end))

@@ -36,7 +36,7 @@ pub(crate) struct Builds {
     pub(crate) kernel: Rival<()>,
 }
 
-/// The builds with one limit.
+/// The builds that were measured with the same memory limit.
 #[derive(Debug)]
 pub(crate) struct Limited {
     /// The limit in bytes.

@@ -121,7 +121,7 @@ impl Bed {
         }
     }
 
-    /// Returns the numbers of the pages that `count` slots from `slot` on hold.
+    /// Returns the numbers of the pages in the slots from `slot` to `slot + count - 1`.
     fn held(&self, slot: usize, count: usize) -> Range<usize> {
         let first = (slot + self.shift) % self.count();
         first..first + count

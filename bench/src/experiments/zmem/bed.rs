@@ -13,8 +13,8 @@ use crate::kernel::{KernelSwap, PagedMemory};
 /// The maximum percentage of the pages that are allowed to stay resident after all of the memory
 /// was evicted.
 const LEFT_PERCENT: usize = 2;
-/// The number of further bytes that are allowed to stay resident. The kernel buffers up to about 31
-/// pages per processor outside its lists, and does not evict these pages.
+/// The number of bytes that are allowed to stay resident in addition to `LEFT_PERCENT`. The kernel
+/// buffers up to about 31 pages per processor outside its lists, and does not evict these pages.
 const LEFT_BYTES: usize = 1 << 20;
 
 /// Memory that can be evicted on request.

@@ -7,8 +7,9 @@
 //! changed the rights, the new rights are stored in the frame.
 //!
 //! # Safety
-//! The instructions are valid if the kernel lets programs use keys. The fpstate of a frame lies on
-//! this thread's dispatch block, and contains its own length.
+//! RDPKRU and WRPKRU are valid if the kernel has enabled protection keys. They are executed only
+//! after the program has allocated a key. The fpstate of a frame lies on this thread's dispatch
+//! block, and contains its own length.
 #![allow(unsafe_code)]
 
 use super::frame::{Context, FP_SIZE_AT, fp_bytes};

@@ -22,7 +22,7 @@ enum Means {
     /// The memory is zeroed.
     Drop,
     Is(Advice),
-    /// The value has no effect.
+    /// The runtime ignores the value.
     Nothing,
     /// Children of a fork do not inherit the memory (`true`), or inherit it again (`false`).
     LeftOut(bool),

@@ -1,4 +1,5 @@
-//! Rows: the columns beside each entry, 4 bytes for each column of the table.
+//! Rows. A row is stored beside each entry, and holds the entry's value in each column of the
+//! table, 4 bytes each.
 
 use crate::sync::{AtomicU32, Ordering::Relaxed};
 

@@ -367,8 +367,8 @@ int uzram_cache_alloc(uzram_cache *cache, void **object);
 /*
  * Frees an object, on any thread. NULL is ignored. -EINVAL: the pointer is not an object of this
  * cache, or the object is already free. A double free is detected if the object was not allocated
- * again, and no other thread frees objects or shrinks the cache at the same time. -EIO, with UZRAM_CACHE_DEBUG: the object was
- * written to beyond its end.
+ * again. No other thread may free objects or shrink the cache at the same time as a double free.
+ * -EIO, with UZRAM_CACHE_DEBUG: the object was written to beyond its end.
  */
 int uzram_cache_free(uzram_cache *cache, void *object);
 

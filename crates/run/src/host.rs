@@ -1,7 +1,9 @@
 //! Finds `uzram-host`, the executable that contains the runtime.
 
 use crate::refusal::{Refusal, escaped};
+use executable::Loading;
 use std::env;
+use std::fs::File;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf, absolute};
 
@@ -24,6 +26,15 @@ pub(crate) fn find() -> Result<PathBuf, Refusal> {
              build', mount /proc, or name it by the variable {VARIABLE}"
         )));
     };
+    let loading = File::open(found).map(|file| Loading::of(file, |_| true));
+    if !matches!(loading, Ok(Ok(Loading::Host))) {
+        let reason = loading.err().map_or("it is not a uzram-host".to_owned(), |it| it.to_string());
+        return Err(Refusal::Failed(format!(
+            "'{}' can't be used as the host of programs: {reason}; install uzram again, or correct \
+             the variable {VARIABLE}",
+            escaped(found)
+        )));
+    }
     // The settings contain the path, and settings are separated by commas.
     if found.as_os_str().as_bytes().contains(&b',') {
         return Err(Refusal::Failed(format!(

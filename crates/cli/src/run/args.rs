@@ -35,7 +35,7 @@ use zram::memparse;
 /// share are counted once. Other memory that they share is counted once if it would otherwise use a
 /// large part of the limit; if not, it is charged to each process. The minimum of --limit is about
 /// 2 MiB with blocks of 4 KiB and lz4, and 10 MiB with blocks of 64 KiB and zstd. With --backend
-/// signal-mappings or signal-remap, these minimums are 14 MiB and 20 MiB. If --limit is below the
+/// signal-mappings or signal-remap, these minimums are 7 MiB and 15 MiB. If --limit is below the
 /// minimum, the program is not run, and the message states the minimum.
 ///
 /// 'uzram stat PID' shows the memory and the activity of the processes while they run. Without

@@ -110,6 +110,14 @@ fn programs_with_rights_of_their_own_are_refused() {
 }
 
 #[test]
+fn a_host_that_is_none_is_refused() {
+    for file in ["/bin/true", "/etc/passwd"] {
+        let ended = end(run(WAYS[0]).arg("true").env("UZRAM_HOST", file));
+        assert_refused(&ended, 1, &[&format!("{file}'"), "not a uzram-host", "UZRAM_HOST"]);
+    }
+}
+
+#[test]
 fn a_host_that_is_not_there_is_told_with_its_places() {
     let dir = tempfile::tempdir().unwrap();
     let ended = end(run(WAYS[0]).arg("true").env("UZRAM_HOST", "no/host"));

@@ -199,8 +199,7 @@ fn came(thread: &Thread, info: &mut Info, context: &mut Context) {
     // Either `simple` can't write below the program's stack pointer, or the program passed an
     // invalid address, or the program single-steps. The call is dispatched; otherwise the program
     // would return to the site forever.
-    let is_step =
-        info.signal == libc::SIGTRAP && matches!(info.code, libc::TRAP_TRACE | libc::SI_KERNEL);
+    let is_step = info.signal == libc::SIGTRAP && info.code == libc::TRAP_TRACE;
     if is_settled && (is_touch || is_step) {
         context.return_to(context.instruction() + CALL_BYTES);
         // SAFETY: the context is now that of a dispatched call, and only this thread accesses it.

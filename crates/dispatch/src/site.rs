@@ -73,13 +73,8 @@ impl Site {
             [&self.address, &self.stub, &self.pad].map(|word| word.load(Acquire));
         let state = self.state.load(Acquire);
         let is_fault = info.signal == libc::SIGSEGV;
-        let is_by_kernel = info.code == libc::SI_KERNEL;
-        if pad != 0 && is_by_kernel && (is_fault && at == address) {
+        if pad != 0 && is_fault && info.code == libc::SI_KERNEL && at == address {
             return self.may_halt();
-        }
-        if pad != 0 && is_by_kernel && info.signal == libc::SIGTRAP && at == pad + 1 {
-            // The program has discarded the page with the pad, so the pad consists of `int3` again.
-            return true;
         }
         let is_in_stub = stub != 0 && (stub..stub + STUB_BYTES).contains(&at);
         let is_on_way = is_in_stub || pad != 0 && at == pad;

@@ -130,7 +130,7 @@ pub fn release(range: &Range<usize>, is_moved: bool) -> bool {
     (0..).take_while(|_| IS_HELD.swap(true, Acquire)).for_each(pause);
     // The kernel changes the mappings of whole pages.
     let end = range.end.checked_next_multiple_of(PAGE).unwrap_or(usize::MAX);
-    let range = &(range.start..end);
+    let range = &(range.start / PAGE * PAGE..end);
     let touches = |start: usize, bytes: usize| start < range.end && range.start < start + bytes;
     way::forget(range);
     let mut is_done = true;
@@ -143,7 +143,9 @@ pub fn release(range: &Range<usize>, is_moved: bool) -> bool {
             if restore(address, pad != 0) {
                 site.state.store(LEFT, Release);
             } else {
-                let loses_way = touches(stub, STUB_BYTES) || has_pad && !has_site;
+                // The bytes after a site without a pad are a part of its jump.
+                let has_rest = pad == 0 && touches(address, JUMP_BYTES);
+                let loses_way = touches(stub, STUB_BYTES) || (has_pad || has_rest) && !has_site;
                 is_done &= !loses_way && !is_moved;
             }
         }

@@ -57,6 +57,13 @@ fn padded(site: usize, mapping: &Mapping) -> Option<Way> {
     let stub = if is_near { next } else { page_below(mapping)? };
     let next = stub + STUB_BYTES;
     NEXT.store(if next % PAGE + STUB_BYTES <= PAGE { next } else { 0 }, Relaxed);
+    // A thread may still execute the stub or the pad of a restored site.
+    let is_apart = |other: &Site| {
+        other.pad.load(Relaxed) != address && stub.abs_diff(other.stub.load(Relaxed)) >= STUB_BYTES
+    };
+    if !with_stubs().all(is_apart) {
+        return None;
+    }
     Some(Way { stub, pad: Some(Pad::new(site, address, stub)?) })
 }
 

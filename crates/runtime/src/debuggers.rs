@@ -1,5 +1,5 @@
 //! Debuggers: programs of the group that access the memory of another process by ptrace or
-//! /proc/PID/mem.
+//! /proc/PID/mem. A process that opens its own /proc/PID/mem is handled as its own debugger.
 //!
 //! ```text
 //!   before PTRACE_ATTACH, PTRACE_SEIZE -> a signal: the process fills all of its blocks, and then
@@ -11,6 +11,7 @@
 //! intercepted. The process itself detects that the debugger has left, even if the debugger was
 //! killed.
 
+use crate::debugged;
 use crate::peers::pause;
 use crate::policy::{PEER_TRIES, TRIES_OF_KEEPING, TRIES_OF_LOOK, TRIES_OF_SIGNAL};
 use crate::program::Program;
@@ -54,8 +55,11 @@ pub(crate) fn after_debugger(program: &Program, call: &Call, outcome: Outcome) {
         {
             let own = system(libc::SYS_getpid, [0; 6]).unwrap_or(0) as u64;
             let path = link(own, result as u64);
-            if let Some(thread) = path.ok().and_then(|path| thread_of(&path)) {
-                keep_peer(program, thread, of_file(own, result as u64));
+            let word = of_file(own, result as u64);
+            match path.ok().and_then(|path| thread_of(&path)) {
+                Some(thread) if is_of_own(thread) => keep_own(program, word),
+                Some(thread) => keep_peer(program, thread, word),
+                None => {}
             }
         }
         _ => {}
@@ -67,6 +71,23 @@ fn peer_group(program: &Program) -> Option<&ProcessGroup> {
     // A child of `vfork` shares its parent's memory, so the child is not handled as a debugger.
     let is_free = !program.is_confined.load(Relaxed) && !program.arena.is_lent();
     program.member().filter(|_| is_free).map(GroupMember::group)
+}
+
+fn is_of_own(thread: u64) -> bool {
+    traced(thread).is_some_and(|(process, _)| is_own(process))
+}
+
+/// Makes all memory of this process resident, and evicts nothing while the file that `word`
+/// identifies is open. Through this file the process accesses its own memory without faults.
+fn keep_own(program: &Program, word: u64) {
+    program.watch.note(word);
+    debugged::stay(program, word);
+    for _ in 0..PEER_TRIES {
+        if program.member().is_none_or(GroupMember::is_whole) {
+            return;
+        }
+        pause(program);
+    }
 }
 
 /// Waits until the process of `thread` keeps all of its memory resident for the debugger that

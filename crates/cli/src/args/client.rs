@@ -80,7 +80,7 @@ pub(crate) enum ClientCommand {
     /// program, the bars show the compressed part of its memory and the used part of its limit.
     #[command(after_help = EXIT_CODES)]
     Stat(StatArgs),
-    /// Compact the device: move its objects together, and free the pages that become empty
+    /// Compact the device: move its objects together, and free pages
     #[command(after_help = EXIT_CODES)]
     Compact(ControlArgs),
     /// Mark all slots, or slots that were not accessed for some time, as idle

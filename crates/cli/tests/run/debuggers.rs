@@ -32,3 +32,17 @@ fn debuggers_of_the_tree_see_data() {
         });
     }
 }
+
+#[test]
+fn a_process_sees_its_own_memory_as_a_file() {
+    let programs = Programs::new();
+    let program = compiled(&programs, "ownmem", &[]);
+    for backend in ["signal", "signal-mappings", "signal-remap"] {
+        let ended = end_of(&["--limit", "24M", "--backend", backend, "--"], &[&program]);
+        assert_eq!(
+            (ended.out.as_str(), ended.code),
+            ("0 wrong\n", Some(0)),
+            "{backend}: {ended:?}"
+        );
+    }
+}

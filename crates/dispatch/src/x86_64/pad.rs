@@ -39,7 +39,7 @@ pub(crate) fn is_one_unit(site: usize) -> bool {
 /// Returns true if a byte before a site may be a prefix of the `syscall`. With a prefix, `hlt`
 /// would fault at another address.
 pub(crate) fn is_prefix(byte: u8) -> bool {
-    (0x40..0x50).contains(&byte)
+    matches!(byte, 0x26 | 0x2e | 0x36 | 0x3e | 0x40..=0x4f | 0x64..=0x67 | 0xf2 | 0xf3)
 }
 
 /// The maximum length in bytes of the range that [`around`] returns.

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 use zram::memparse;
 
-/// Forecast the memory that files or a running program would need in compressed form
+/// Forecast the memory that files or a running program need when compressed
 ///
 /// Takes a sample of pages, spread evenly over the data. The data are the regular files at or under
 /// the paths, or the resident private anonymous memory of a process (mostly its heap). Stores the

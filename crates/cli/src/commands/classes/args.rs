@@ -5,7 +5,7 @@ use crate::error::Error;
 use clap::Args;
 use zsmalloc::ClassTable;
 
-/// Print a table of size classes, which shows how objects of each size share zspages
+/// Print a table of size classes: how objects of each size share zspages
 ///
 /// By default, the table is that of the current kernel's zsmalloc, for comparison. With --geometry
 /// native, the table shows uzram's own size classes, which `uzram fill` uses by default. No data

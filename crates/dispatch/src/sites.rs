@@ -139,13 +139,14 @@ pub fn release(range: &Range<usize>, is_moved: bool) -> bool {
             [&site.address, &site.stub, &site.pad].map(|word| word.load(Relaxed));
         let has_site = range.start <= address && address + CALL_BYTES <= range.end;
         let has_pad = pad != 0 && touches(pad, JUMP_BYTES);
-        if touches(stub, STUB_BYTES) || has_pad || touches(address, JUMP_BYTES) {
+        let has_stub = touches(stub, STUB_BYTES);
+        if has_stub || has_pad || touches(address, JUMP_BYTES) {
             if restore(address, pad != 0) {
                 site.state.store(LEFT, Release);
             } else {
                 // The bytes after a site without a pad are a part of its jump.
                 let has_rest = pad == 0 && touches(address, JUMP_BYTES);
-                let loses_way = touches(stub, STUB_BYTES) || (has_pad || has_rest) && !has_site;
+                let loses_way = has_stub || (has_pad || has_rest) && !has_site;
                 is_done &= !loses_way && !is_moved;
             }
         }

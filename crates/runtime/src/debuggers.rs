@@ -16,7 +16,7 @@ use crate::peers::pause;
 use crate::policy::{PEER_TRIES, TRIES_OF_KEEPING, TRIES_OF_LOOK, TRIES_OF_SIGNAL};
 use crate::program::Program;
 use crate::threads::{is_own, is_stopped, may_ask, threads_of};
-use crate::watch::{link, of_file, thread_of, traced};
+use crate::watch::{is_of_own, link, of_file, thread_of, traced};
 use dispatch::{Call, Outcome, read_memory, system};
 use procgroup::{GroupMember, Kept, ProcessGroup, Request};
 use std::sync::atomic::Ordering::Relaxed;
@@ -71,10 +71,6 @@ fn peer_group(program: &Program) -> Option<&ProcessGroup> {
     // A child of `vfork` shares its parent's memory, so the child is not handled as a debugger.
     let is_free = !program.is_confined.load(Relaxed) && !program.arena.is_lent();
     program.member().filter(|_| is_free).map(GroupMember::group)
-}
-
-fn is_of_own(thread: u64) -> bool {
-    traced(thread).is_some_and(|(process, _)| is_own(process))
 }
 
 /// Makes all memory of this process resident, and evicts nothing while the file that `word`

@@ -33,6 +33,11 @@ pub(crate) fn traced(thread: u64) -> Option<(usize, usize)> {
     Some((field("Tgid:")?, field("TracerPid:")?))
 }
 
+/// Returns true if a thread belongs to this process.
+pub(crate) fn is_of_own(thread: u64) -> bool {
+    traced(thread).is_some_and(|(process, _)| is_own(process))
+}
+
 /// Returns the thread's ID in a path of the form /proc/PID/mem or /proc/PID/task/TID/mem.
 pub(crate) fn thread_of(path: &[u8]) -> Option<u64> {
     let name = str::from_utf8(path).ok()?.strip_prefix("/proc/")?.strip_suffix("/mem")?;
@@ -57,9 +62,8 @@ fn is_there(word: u64) -> bool {
     }
     let (process, descriptor) =
         ((word & !FILE) >> DESCRIPTOR_BITS, word & !(!0 << DESCRIPTOR_BITS));
-    let is_own = |thread| traced(thread).is_some_and(|(process, _)| is_own(process));
     match link(process, descriptor) {
-        Ok(path) => thread_of(&path).is_some_and(is_own),
+        Ok(path) => thread_of(&path).is_some_and(is_of_own),
         // If the process belongs to another user, its descriptors can't be read, and the debugger
         // is assumed to be attached.
         Err(failed) => failed != ENOENT,

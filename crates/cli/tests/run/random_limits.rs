@@ -121,7 +121,7 @@ const SUBJECTS: [Subject; 15] = [
 const HEAP: Subject = Subject {
     name: "heap",
     arguments: |rng| {
-        vec![rng.u32(..).to_string(), rng.u32(500..1200).to_string(), rng.u32(1..5).to_string()]
+        vec![rng.u32(..).to_string(), rng.u32(500..1500).to_string(), rng.u32(1..5).to_string()]
     },
     least_mib: 16,
     ..ANY

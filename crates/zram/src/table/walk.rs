@@ -13,9 +13,10 @@ pub(crate) struct BlockWalk<'t> {
     table: &'t Table,
     /// The first block that the iterator has not passed yet.
     from: u64,
-    /// The results of the last searches: the next block that has an entry, and the next block with
-    /// a slot that has an entry. The results may be outdated.
+    /// The next block that has an entry, according to the last search. Other threads can change the
+    /// entry after the search.
     own: Option<u32>,
+    /// The next block with a slot that has an entry, also according to the last search.
     of_slot: Option<u32>,
 }
 
